@@ -113,7 +113,7 @@ bench: $(STAMP)  ## measure all jobs beside baselines and peers, and write docs/
 bench-peers: $(STAMP)  ## install the peers that `make bench` compares with, each in an environment of its own
 	$(BIN)/python benchmarks/peers.py
 
-findings-score: $(STAMP)  ## print how often the findings are right on labelled real profiles, by rule
+findings-score: $(STAMP)  ## print how often the findings are right on labeled real profiles, by rule
 	$(BIN)/python scripts/score_findings.py $(if $(REAL),--real $(REAL))
 
 verdict-power: $(STAMP)  ## simulate how often verdicts of diff are right, and write docs/verdict-power.md: 2 minutes

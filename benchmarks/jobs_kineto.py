@@ -59,7 +59,7 @@ LAYOUTS = (
     Layout("metadata among events", "luatil+torch-profile__trace_06.json", "training-2.5.json.gz",
            metadata=True),
     Layout("as of PyTorch 2.13", "", "training-2.13.json", no_parse="of a trace with many "
-           "synchronisations its time grows with the square of the size: 12 s for 20 MB"),
+           "synchronizations its time grows with the square of the size: 12 s for 20 MB"),
     Layout("printed again, indented", "AMD-AGI+TraceLens__eager_trace.json.gz",
            "odd-reprinted.json.gz", packed=True),
     Layout("printed again, on one line",

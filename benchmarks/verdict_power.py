@@ -89,7 +89,7 @@ def rates_of(judged: Callable[[float], Intervals]) -> Rates:
     }
 
 
-# -- several runs a side
+# -- several runs per side
 
 
 def white_runs(deviation: float) -> Callable[[Random, int], Array]:
@@ -144,7 +144,7 @@ class Repeats:
         return rates_of(judged)
 
 
-# -- one run a side: noise of steps about a mean of 1, of both sides of so many pairs
+# -- one run per side: noise of steps about a mean of 1, of both sides of so many pairs
 
 
 def remembering(random: Random, shape: tuple[int, int], correlation: float) -> Array:
@@ -381,7 +381,7 @@ _NOT_NORMAL = "runs are not normal, and one of them cannot show that: record sev
 _NOT_IN_TURNS = "the machine drifts between the sides, which no interval shows: record them in turns"
 _ONE_LEVEL = "a level lasts most of the run, which may be a change as well: record more steps, or runs"
 MISSED: Mapping[tuple[str, str], str] = {
-    ("white 1 %, 2:2", DIFFERS): "too wide: Welch's degrees of freedom of two runs a side are 1 to 2",
+    ("white 1 %, 2:2", DIFFERS): "too wide: Welch's degrees of freedom of two runs per side are 1 to 2",
     ("1 %, one run in ten +12 %, 1:8", FALSELY_WITHIN): _NOT_NORMAL,
     ("AR .7, 2 %, base first, 5:5", FALSELY_WITHIN): _NOT_IN_TURNS,
     ("AR .7, 2 %, base first, 5:5", EXCEEDED): _NOT_IN_TURNS,
@@ -434,12 +434,12 @@ other is slower by a known share, judged with the intervals that
 * *within*: a change within a limit of 3 % for certain. At 0 that is right, at +3 % it is not.
 * *exceeded*: worse for certain, and by the estimate by more than 3 %. At 0 that is wrong, beyond 3 %
   right.
-* What is missing to 1 in a column is *cannot tell*.
+* What is missing to 1 in a column is *inconclusive*.
 * *half*: half of the median interval.
 """
 
 REPEATS_TEXT = """\
-## Several runs a side
+## Several runs per side
 
 `5:5` are five runs of base and five of other. *One run in ten +12 %*: beside noise of 1 %. *AR .7*: a
 machine whose state lasts from run to run; recorded *base first* its drift is taken for a change, taken
@@ -447,7 +447,7 @@ machine whose state lasts from run to run; recorded *base first* its drift is ta
 """
 
 ONE_RUN_TEXT = """\
-## One run a side
+## One run per side
 
 Of so many steps. Noise is of sd 5 % where nothing else is said. *AR .5* and *.8*: each step is like the
 one before. *bursts* of 3 to 8 steps that take 20 % longer; *levels* 4 % apart, of about 20 steps each;
@@ -483,7 +483,7 @@ rates come out. All its rates are met to 0.03 and its halves to 0.3 %, but for:
 def page(by_case: Mapping[str, Rates], pairs: int) -> str:
     """Return the page, in Markdown."""
     of_repeats = min(pairs, PAIRS_OF_REPEATS)
-    lines = [HEAD, f"{of_repeats} pairs a case of several runs, {pairs} a case of one run a side.", ""]
+    lines = [HEAD, f"{of_repeats} pairs a case of several runs, {pairs} a case of one run per side.", ""]
     lines += [REPEATS_TEXT, *table(by_case, REPEATS), "", ONE_RUN_TEXT, *table(by_case, ONE_RUN), ""]
     lines += [BARS_TEXT, "| case | rate | has to be | is | why |", "|---|---|---|---:|---|"]
     for bar in bars():
@@ -513,7 +513,7 @@ def simulated(pairs: int) -> dict[str, Rates]:
 def main() -> int:
     """Simulate all cases, write the page, and name what is not as expected."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--pairs", type=int, default=PAIRS, help="pairs a case of one run a side")
+    parser.add_argument("--pairs", type=int, default=PAIRS, help="pairs a case of one run per side")
     parser.add_argument("--page", type=Path, default=PAGE, help="where the tables go")
     options = parser.parse_args()
     by_case = simulated(options.pairs)

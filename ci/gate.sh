@@ -11,7 +11,7 @@
 #                     can be any number of names
 #   GATE_LIMITS       a file of limits (docs/ci.md); GATE_FAIL_ON: limits, one a line. Without either
 #                     nothing is judged, and the comment is all there is
-#   GATE_CANNOT_TELL  what undecided limits do: fail (status 4, the default) or pass
+#   GATE_INCONCLUSIVE what undecided limits do: fail (status 4, the default) or pass
 #   GATE_OPTIONS      more options of `nsysconv diff`, one word a line
 #   GATE_UPDATE       when the new profiles become the baseline: never (the default), passed (where all
 #                     limits hold, or there is no baseline yet), always
@@ -25,7 +25,7 @@
 set -u
 
 profiles=${GATE_PROFILES-} baseline=${GATE_BASELINE-} limits=${GATE_LIMITS-} fail_on=${GATE_FAIL_ON-}
-cannot_tell=${GATE_CANNOT_TELL-} options=${GATE_OPTIONS-} update=${GATE_UPDATE:-never}
+inconclusive=${GATE_INCONCLUSIVE-} options=${GATE_OPTIONS-} update=${GATE_UPDATE:-never}
 comment=${GATE_COMMENT:-nsysconv-comment.md}
 # Of what is put into a query and a tag only plain words are left.
 name=$(printf %s "${GATE_NAME:-default}" | LC_ALL=C tr -c 'A-Za-z0-9_-' - | cut -c 1-100)
@@ -154,7 +154,7 @@ fi
 # ---- Compare.
 set -- "$base" "$new" -f markdown --brief -o "$work/comment.md"
 [ -z "$limits" ] || set -- "$@" --limits "$limits"
-[ -z "$cannot_tell" ] || set -- "$@" --cannot-tell "$cannot_tell"
+[ -z "$inconclusive" ] || set -- "$@" --inconclusive "$inconclusive"
 IFS=$newline
 set -f
 for limit in $fail_on; do set -- "$@" --fail-on "$limit"; done
@@ -171,7 +171,7 @@ case $status in
 esac
 cp -- "$work/comment.md" "$comment" || exit 70
 answer='no answer'
-for word in slower faster same 'cannot tell'; do
+for word in slower faster same inconclusive; do
     case $(head -n 1 "$comment") in "### $word: "*) answer=$word ;; esac
 done
 if [ "$update" = always ] || { [ "$update" = passed ] && [ "$status" = 0 ]; }; then

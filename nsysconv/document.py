@@ -41,7 +41,7 @@ class Picture:
     rows a row lies in, and its values are times with those inside. Rows that differ in the `by` columns
     are in different pictures; so are those of different profiles. A strip's `parts` add up to its bin:
     the HTML page draws them in place of the value. `shared`: these have one x axis, so
-    that equal places are equal times. Bars whose `category` is communication have another colour than
+    that equal places are equal times. Bars whose `category` is communication have another color than
     all others, which are computation. Null values are not recorded and not drawn.
     """
 

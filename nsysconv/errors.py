@@ -53,7 +53,7 @@ class InUseError(UsageError):
 
 
 class InputError(NsysconvError):
-    """An input cannot be read: it is no profile, damaged, or of an unknown version."""
+    """An input cannot be read: it is not a profile, damaged, or of an unknown version."""
 
     exit_status = 3
 

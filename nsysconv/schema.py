@@ -487,7 +487,7 @@ graph_node = _event_table(
 sync = _event_table(
     "sync",
     Fact.SYNCS,
-    "One synchronisation as the device saw it. Not GPU work.",
+    "One synchronization as the device saw it. Not GPU work.",
     *_gpu_interval("the wait"),
     _column("event_id", "The event waited for; null: none."),
     _column(
@@ -507,7 +507,7 @@ range_ = _event_table(
     _column("kind", "push_pop (nests on its thread), start_end, or mark.", codes=codes.RANGE_KINDS),
     _column("domain_id", "Its domain, `domain.domain_id`; 0 the default."),
     _column("category_id", "Its category, `category.category_id`."),
-    _column("color", "ARGB colour."),
+    _column("color", "ARGB color."),
     _column("name_id", "Its message where it was registered, `name.id`."),
     _text("text", "Its message where it was not registered."),
 )

@@ -1,6 +1,6 @@
 """Answers of HolisticTraceAnalysis about Kineto traces, for tests/test_other_tools.py.
 
-It needs an environment of its own, since it is no dependency of nsysconv; of pandas it needs 2:
+It needs an environment of its own, since it is not a dependency of nsysconv; of pandas it needs 2:
 
     python -m venv hta && hta/bin/pip install HolisticTraceAnalysis==0.5.0 "pandas<3"
     hta/bin/python scripts/answers_of_hta.py TRACE... > tests/hta_answers.json
@@ -38,7 +38,7 @@ GPU_WORK = ("kernel", "Kernel", "gpu_memcpy", "Memcpy", "gpu_memset", "Memset")
 
 
 def number(value: Any) -> Any:
-    """Return a number in its shortest form; None if it is no number."""
+    """Return a number in its shortest form; None if it is not a number."""
     if value != value:
         return None
     rounded = round(float(value), 3)

@@ -1,4 +1,4 @@
-"""The comment that docs/ci.md shows: a training got slower, five runs a side, made up and compared."""
+"""The comment that docs/ci.md shows: a training got slower, five runs per side, made up and compared."""
 
 from __future__ import annotations
 

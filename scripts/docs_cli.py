@@ -21,10 +21,10 @@ EXIT_STATUSES = {
     "in the way, a store of several profiles and none chosen. Also where the system refuses: a full disk "
     "or a full stdout, too little memory, too few open files.",
     3: "An input, or a profile in a folder, is not there or could not be read (the others are still "
-    "done, and all are named; files of a folder that are no profile are skipped), or `--strict` met "
+    "done, and all are named; files of a folder that are not profiles are skipped), or `--strict` met "
     "something dropped or approximated.",
     4: "A report that you named is not recorded in this profile. `diff`: no limit is exceeded, and at "
-    "least one is undecided (0 with `--cannot-tell pass`).",
+    "least one is undecided (0 with `--inconclusive pass`).",
     70: "An internal error, with a traceback: a defect of nsysconv. A file that shows one while it "
     "is read is refused with it, in words and with status 3; the others are read.",
     125: "`nsysconv profile` did not start the program. Once it has, the status is the program's; 126 "

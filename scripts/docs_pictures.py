@@ -138,7 +138,7 @@ def photograph_all(files: Path, manifest: dict[str, dict[str, str]]) -> None:
         for name, how, html in pages(files):
             page = files / "photographed.html"
             page.write_bytes(html)
-            (IMAGES / name).write_bytes(_few_colours(_photograph(browser, page, how)))
+            (IMAGES / name).write_bytes(_few_colors(_photograph(browser, page, how)))
             manifest[name] = {"html": digest(html)}
         browser.close()
 
@@ -158,13 +158,13 @@ def _photograph(browser: Browser, path: Path, how: Photograph) -> bytes:
     return taken
 
 
-def _few_colours(png: bytes) -> bytes:
-    """Return a picture with 256 colours at most: a third of the bytes, and no difference to see."""
+def _few_colors(png: bytes) -> bytes:
+    """Return a picture with 256 colors at most: a third of the bytes, and no difference to see."""
     from PIL import Image
 
     out = io.BytesIO()
-    colours = Image.open(io.BytesIO(png)).convert("RGB").quantize(256, dither=Image.Dither.NONE)
-    colours.save(out, "PNG", optimize=True)
+    colors = Image.open(io.BytesIO(png)).convert("RGB").quantize(256, dither=Image.Dither.NONE)
+    colors.save(out, "PNG", optimize=True)
     return out.getvalue()
 
 

@@ -18,27 +18,27 @@ def sources_page() -> Iterator[str]:
     suffixes = " and ".join(f"`{suffix}`" for suffix in detection.REPORT_SUFFIXES)
     yield "# Sources"
     yield ""
-    yield "What nsysconv reads, and what a profile of each kind holds. A file is recognised by its"
-    yield "content; its name does not matter. What a *particular* file holds, `nsysconv info FILE` says."
+    yield "What nsysconv reads, and what each kind of profile contains. Files are recognized by content,"
+    yield "not by name. `nsysconv info FILE` shows what a *particular* file contains."
     yield ""
-    yield "*always*: every file of the source holds it · *may*: a file holds it if it was recorded ·"
-    yield "*never*: the source cannot hold it."
+    yield "*always*: every file has it · *may*: a file has it if it was recorded ·"
+    yield "*never*: the source cannot have it."
     yield ""
     header = ("kind of information", "fact", *(importer.TITLE for importer in importers))
     yield from markdown_table(
         header, ((f.label, f"`{f}`", *(_held(i, f) for i in importers)) for f in Fact)
     )
     yield ""
-    yield f"Report files of Nsight Systems ({suffixes}) are read without nsys. nsysconv"
-    yield "decodes them into the tables of the SQLite export, and reads those: the column of the export"
-    yield "is theirs, too. To have these tables as a file:"
+    yield f"Nsight Systems report files ({suffixes}) are read without nsys. nsysconv decodes"
+    yield "them into the tables of the SQLite export, so the column of the export applies to them."
+    yield "To write these tables to a file:"
     yield ""
     yield "    nsysconv export run.nsys-rep --to nsys-sqlite"
     yield ""
-    yield "Not decoded are calls of MPI, OpenACC and OpenMP, GPU metrics, page faults, where nodes of"
-    yield "CUDA graphs were made, and NCCL's sizes of messages. For these, give nsysconv the export: see"
-    yield "[what is not read](formats/nsys-rep.md#what-is-not-read). If a report cannot be decoded and"
-    yield "nsys is on `PATH`, nsys exports it into a temporary folder, and a note says so."
+    yield "MPI calls, OpenACC and OpenMP, GPU metrics, page faults, the creation of CUDA graph nodes,"
+    yield "and NCCL message sizes are not decoded. For these, use the export"
+    yield "([what is not read](formats/nsys-rep.md#what-is-not-read)). If a report cannot be decoded and"
+    yield "nsys is on `PATH`, nsys exports it into a temporary folder, with a note."
     for importer in importers:
         yield ""
         yield f"## {importer.TITLE}"

@@ -116,7 +116,7 @@ def tf32(recorder: Recorder) -> None:
 
 @program
 def uneven_products(recorder: Recorder) -> None:
-    """Multiply in half precision with sizes that are no multiples of 8."""
+    """Multiply in half precision with sizes that are not multiples of 8."""
     import torch
 
     left, right = (torch.randn(rows, 4101, device="cuda", dtype=torch.bfloat16) for rows in (4099, 4101))
@@ -177,7 +177,7 @@ def read_each_value(recorder: Recorder) -> None:
 
 @program
 def wait_for_each_kernel(recorder: Recorder) -> None:
-    """Synchronise after each kernel."""
+    """Synchronize after each kernel."""
     import torch
 
     values = torch.randn(8192, 8192, device="cuda")

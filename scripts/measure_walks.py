@@ -200,7 +200,7 @@ def _same(value: Any, part: Any) -> bool:
 def climbs(folder: Path) -> dict[str, Followed]:
     """Return what became of the files of an import and of the options of a diff."""
     asked = ["--time", "0%:100%", "--step-range", "iteration *", "--run-noise", "0.523%",
-             "--fail-on", "kernels.kernel_sum_ns:1000%", "--cannot-tell", "pass"]  # fmt: skip
+             "--fail-on", "kernels.kernel_sum_ns:1000%", "--inconclusive", "pass"]  # fmt: skip
     return {
         "import_:inputs": follow(Followed("cli/imports.py:import_", "inputs"),
                                  "import", str(BASIC), "-o", str(folder / "followed.db")),

@@ -32,7 +32,7 @@ def _changed(*changes: Change, age: str = "2.13") -> Maker:
             if old not in text:
                 raise ValueError(f"{old!r} is not there")
             text = text.replace(old, new)
-        # One of the changes is a byte that is no UTF-8.
+        # One of the changes is a byte that is not UTF-8.
         path.write_bytes(text.encode("utf-8", "surrogateescape"))
 
     return make
@@ -185,7 +185,7 @@ ODD_KINETO: dict[str, tuple[Maker, str]] = {
     ),
     "odd-invalid-utf8.json": (
         _changed(('"name": "load"', '"name": "caf\udce9"')),
-        "the byte E9 in the name of range `load`, which is no UTF-8",
+        "the byte E9 in the name of range `load`, which is not UTF-8",
     ),
     "odd-trailing-comma.json": (
         _changed(('\n  ],"traceName"', ',\n  ],"traceName"')),

@@ -200,7 +200,7 @@ ODD_STATS: dict[str, tuple[Callable[[Path], None], str]] = {
     "odd-cut.json": (_text(_cut_json), "the same in JSON"),
     "odd-cut-trace.csv": (_text(_cut_trace), "a trace that ends within the row of kernel 110"),
     "odd-incomplete.txt": (_text(_incomplete), "the first three rows of a table of kernels"),
-    "odd-no-numbers.csv": (_text(_not_numbers), "totals of kernels with cells that are no numbers"),
+    "odd-no-numbers.csv": (_text(_not_numbers), "totals of kernels with cells that are not numbers"),
     "odd-microseconds.csv": (_text(_microseconds), "totals of kernels in microseconds"),
     "odd-seconds.txt": (_text(_seconds), "a trace as of 2020.4: starts in seconds, whole bytes"),
     "odd-long-name.txt": (

@@ -49,7 +49,7 @@ def _process_kept() -> Iterator[None]:
 
 
 def run(*arguments: str | Path, cwd: Path, width: int | None = None) -> Outcome:
-    """Run `nsysconv ARGUMENTS…` in this process; `width`: on a terminal so wide, colours removed."""
+    """Run `nsysconv ARGUMENTS…` in this process; `width`: on a terminal so wide, colors removed."""
     out, err = io.StringIO() if width is None else _Terminal(), io.StringIO()
     status: object = 0
     with (

@@ -17,8 +17,8 @@ graph has API calls and no GPU work.
   1    409  node DtoH           (same)    38   - 39      -
   1    409  node memset         (same)    39   - 39.5    -
 
-GPU 0: window 13 - 31: 18, busy 5+5+1 = 11, idle 7; one kernel, and two graph launches of 10 in all.
-GPU 1: window 13 - 39.5: 26.5, busy 2+3+1+0.5 twice = 13, idle 13.5; four kernels of 10 in all,
+GPU 0: window 13 - 31: 18, busy 5+5+1 = 11, idle 7; one kernel, and two graph launches of 10 in total.
+GPU 1: window 13 - 39.5: 26.5, busy 2+3+1+0.5 twice = 13, idle 13.5; four kernels of 10 in total,
 without a kernel 16.5.
 """
 

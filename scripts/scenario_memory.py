@@ -15,7 +15,7 @@ Times in us:
    9  UM DtoH    4096 B         -         29.5 - 30.5   (reaches out of the window)
   10  UM DtoH    4096 B         -         31   - 33     (outside the window)
 
-Window: from the first to the last op that is no migration, 5 - 30: 25. Busy 10+2+0.5+4 = 16.5, idle
+Window: from the first to the last op that is not a migration, 5 - 30: 25. Busy 10+2+0.5+4 = 16.5, idle
 8.5 = 5+1+2.5. Kernels 14, without a kernel 11. All migrations, inside the window or not:
 1+1+2+2+0.5+1+2 = 9.5 us; HtoD 73728 B, DtoH 16384 B, DtoD 4096 B, together 94208 B.
 """

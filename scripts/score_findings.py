@@ -1,4 +1,4 @@
-"""Print how often the rules of `findings` are right on labelled real profiles, by rule.
+"""Print how often the rules of `findings` are right on labeled real profiles, by rule.
 
     python scripts/score_findings.py [--real FOLDER] [-v]
 
@@ -6,7 +6,7 @@ tests/findings/labels.toml says of each real file what has to be found (`expecte
 (`forbidden`); recorded.toml beside it says so of the traces in tests/recorded. Precision is expected /
 (expected + forbidden) of what was found; what has no label counts for neither. Exits with 1 if a
 forbidden finding was made, an expected one was missed, another one came first, or a rule that no file
-is labelled with is on.
+is labeled with is on.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ def labels(name: str) -> list[Mapping[str, Any]]:
 
 
 def found_in(label: Mapping[str, Any], folder: Path) -> list[str]:
-    """Return the rules with a finding of 1 % or more in a labelled file, in their order.
+    """Return the rules with a finding of 1 % or more in a labeled file, in their order.
 
     Several files are imported as the ranks of one run; of a file with several runs the first counts.
     """
     paths = [label["path"]] if isinstance(label["path"], str) else label["path"]
     with tempfile.TemporaryDirectory() as temporary:
-        store = Path(temporary) / "labelled.db"
+        store = Path(temporary) / "labeled.db"
         nsysconv.import_files([folder / path for path in paths], store)
         runs = dict.fromkeys(row["run"] for row in nsysconv.runs(store).rows())
         target = store if len(runs) == 1 else f"{store}@{next(iter(runs))}"
@@ -57,14 +57,14 @@ def main() -> int:
     parser.add_argument("--real", type=Path, default=REAL, help="The folder of the real files.")
     parser.add_argument("-v", action="store_true", help="Print what each file has, too.")
     arguments = parser.parse_args()
-    right, wrong, missed, neutral, labelled = (Counter[str]() for _ in range(5))
+    right, wrong, missed, neutral, labeled = (Counter[str]() for _ in range(5))
     misplaced = []
-    labelled_files = [(label, arguments.real) for label in labels("labels.toml")]
-    labelled_files += [(label, RECORDED) for label in labels("recorded.toml")]
-    for label, folder in labelled_files:
+    labeled_files = [(label, arguments.real) for label in labels("labels.toml")]
+    labeled_files += [(label, RECORDED) for label in labels("recorded.toml")]
+    for label, folder in labeled_files:
         rules = found_in(label, folder)
         expected, forbidden = set(label["expected"]), set(label["forbidden"])
-        labelled.update(expected)
+        labeled.update(expected)
         right.update(expected & set(rules))
         wrong.update(forbidden & set(rules))
         missed.update(expected - set(rules))
@@ -88,12 +88,12 @@ def main() -> int:
         judged = right[rule] + wrong[rule]
         precision = f"{100 * right[rule] / judged:.0f} %" if judged else "-"
         print(
-            f"{rule:24}{labelled[rule]:>9}{right[rule]:>7}{missed[rule]:>8}{wrong[rule]:>11}"
+            f"{rule:24}{labeled[rule]:>9}{right[rule]:>7}{missed[rule]:>8}{wrong[rule]:>11}"
             f"{neutral[rule]:>10}  {precision}{'' if each.on else '  (off)'}"
         )
-    unshown = [rule for rule, each in words().items() if each.on and not labelled[rule]]
+    unshown = [rule for rule, each in words().items() if each.on and not labeled[rule]]
     if unshown:
-        print(f"on, and no file is labelled with them: {', '.join(unshown)}")
+        print(f"on, and no file is labeled with them: {', '.join(unshown)}")
     if misplaced:
         print(f"another finding first: {', '.join(misplaced)}")
     return int(bool(wrong or missed or unshown or misplaced))

@@ -153,7 +153,7 @@ class Memcpy:
 
 @dataclass(frozen=True)
 class Memset:
-    """One memory set; `kind` is that of the memory."""
+    """One memset; `kind` is that of the memory."""
 
     stream: Stream
     correlation_id: int | None
@@ -168,7 +168,7 @@ class Memset:
 
 @dataclass(frozen=True)
 class Sync:
-    """The wait that a synchronising call caused; no GPU work."""
+    """The wait that a synchronizing call caused; no GPU work."""
 
     stream: Stream
     correlation_id: int

@@ -47,7 +47,7 @@ _GRAPH_KINDS = {77: 113, 94: 131, 95: 132}
 _INSTANTIATED = 94
 # Domain, schema, size of the payload, size of all; what lies between is reserved.
 _PAYLOAD = struct.Struct("<I4xI4xQQ")
-# Tables that are no events or targets, with their columns that are written or follow from others.
+# Tables that are not events or targets, with their columns that are written or follow from others.
 _OTHERS = {
     "StringIds": "id value",
     "ThreadNames": "nameId priority globalTid",

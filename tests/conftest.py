@@ -54,7 +54,7 @@ settings.load_profile("few")
 
 Row = dict[str, Any]
 
-# Fixtures of tests/fixtures/odd that are no profile, or damaged beyond use.
+# Fixtures of tests/fixtures/odd that are not profiles, or damaged beyond use.
 UNREADABLE = frozenset({
     "empty.sqlite", "foreign.sqlite", "lfs-pointer.sqlite",
     "report.nsys-rep", "truncated.sqlite",

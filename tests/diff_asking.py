@@ -21,7 +21,7 @@ from nsysconv import api
 
 Row = dict[str, Any]
 Pair = tuple[str, str]
-STATUS = {"within": 0, "exceeded": 1, "cannot tell": 4}
+STATUS = {"within": 0, "exceeded": 1, "inconclusive": 4}
 FUNCTIONS = [value for value in vars(machine).values() if isinstance(value, Function)]
 SYMBOLS = {function.mangled: function.itanium for function in FUNCTIONS}
 
@@ -64,8 +64,8 @@ def ask(pair: Pair, reports: Sequence[str] = (), limits: Iterable[str] = (), **o
              if report.table is not None}  # fmt: skip
     by_limit = {row["limit"]: row for row in found.pop("limits", [])}
     states = {row["state"] for row in by_limit.values()}
-    worst = next((s for s in ("exceeded", "cannot tell") if s in states), "within")
-    passes = worst == "cannot tell" and options.get("cannot_tell") == "pass"
+    worst = next((s for s in ("exceeded", "inconclusive") if s in states), "within")
+    passes = worst == "inconclusive" and options.get("inconclusive") == "pass"
     assert result.exit_status == (0 if passes else STATUS[worst])
     return Said(found, by_limit, result)
 

@@ -139,7 +139,7 @@ def _listed() -> Iterator[Pair]:
             for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
                 report = FOLDER / row["file"]
                 export = report.with_suffix(".sqlite")
-                if report.exists():  # those without a licence are not everywhere
+                if report.exists():  # those without a license are not everywhere
                     yield Pair(report, export if export.exists() else None, row["build"])
 
 

@@ -63,7 +63,7 @@ def killed_once(marks: Path, number: int) -> int:
     return 2 * number
 
 
-def killed_with_neighbours(marks: Path, number: int) -> int:
+def killed_with_neighbors(marks: Path, number: int) -> int:
     """Number 0 kills its process whenever three others are at work in it, or none is left to come."""
     mark = marks / f"{os.getpid()}-{number}"
     mark.touch()

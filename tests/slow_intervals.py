@@ -70,7 +70,7 @@ def single(base: float, other: float, noise: float = 0.03) -> Interval:
 
 
 def within(base: Values, other: Values, floor: float) -> Interval:
-    """Of the ratio of the means, of values by step of one run a side."""
+    """Of the ratio of the means, of values by step of one run per side."""
     z0, z1 = ([value / mean(side) - 1 for value in side] for side in (base, other))
     return about(mean(other) / mean(base), half_of_steps(z0, z1, floor))
 
@@ -168,7 +168,7 @@ def state(interval: Interval, change: float, limit: float, unchanged: float = 1.
     low, high = ((edge - unchanged) * scale for edge in interval)
     if low > 0 and change > limit:
         return "exceeded"
-    return "within" if high <= limit else "cannot tell"
+    return "within" if high <= limit else "inconclusive"
 
 
 def verdict(interval: Interval) -> str:
@@ -211,18 +211,18 @@ REPEATED: dict[str, tuple[Values, Values, Interval, str]] = {
     "R2": ([100, 101], [110, 111], (1.06788, 1.13207), "exceeded"),
     "R3": ([100], FIVE_MORE, (1.01988, 1.08916), "exceeded"),
     "R4": ([100] * 3, [103.5] * 3, (1.035, 1.035), "exceeded"),
-    "R5": (HUNDRED, [100, 101, 99, 100, 112], (0.95680, 1.08499), "cannot tell"),
+    "R5": (HUNDRED, [100, 101, 99, 100, 112], (0.95680, 1.08499), "inconclusive"),
     "R6": ([100, 101], [100, 101, 99, 100, 102, 101, 100, 99], (0.97407, 1.02145), "within"),
-    "R7": ([100, 100.5], [104], (0.98201, 1.09594), "cannot tell"),
+    "R7": ([100, 100.5], [104], (0.98201, 1.09594), "inconclusive"),
 }  # fmt: skip
 
-# Values by step of one run a side, which runs are assumed to differ by 1 %.
+# Values by step of one run per side, which runs are assumed to differ by 1 %.
 BY_STEP: dict[str, tuple[Values, Values, Interval, str]] = {
     "W1": (by(10, p(40, 0.02)), by(10, q(40, 0.02)), (0.97193, 1.02744), "within"),
     "W2": (by(10, p(40, 0.02)), by(11, q(40, 0.02)), (1.06912, 1.13019), "exceeded"),
     "W3": (by(10, p(40, 0.2)), by(10.4, p(40, 0.2)), (1.01157, 1.06923), "exceeded"),
     "W4": (by(10, p(40, 0.01)), [10 * x * (1 + 0.002 * i) for i, x in enumerate(q(40, 0.01))],
-           (0.95397, 1.13082), "cannot tell"),
+           (0.95397, 1.13082), "inconclusive"),
     "W5": (slow_tenths(by(10, p(40, 0.02))), slow_tenths(by(10, q(40, 0.02))),
            (0.96917, 1.02700), "within"),
     "W6": (by(10, p(40, 0.02)), by(11, q(60, 0.02)), (1.06949, 1.13055), "exceeded"),

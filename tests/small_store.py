@@ -1,7 +1,7 @@
 """A store of a few rows, written down where the test is.
 
 `answers("kernels", Kernel(100, 200, 1), Call(90, 95, 1))` makes a store of these rows, asks it and
-gives the report's rows. Times are ns; (start, end) None, None: no time was recorded.
+gives the report's rows. Times are ns; (start, end) None, None: no timestamp was recorded.
 """
 
 from __future__ import annotations
@@ -514,7 +514,7 @@ def cell(ask: str, *rows: Row, **options: Any) -> Any:
 
 
 def by_hand(*cases: tuple[Any, ...]) -> pytest.MarkDecorator:
-    """Parametrizes a test with cases: a name of the behaviour, what is asked (as for `cells`), the rows
+    """Parametrizes a test with cases: a name of the behavior, what is asked (as for `cells`), the rows
     that are stored, what comes back, and perhaps the options.
     """
     return pytest.mark.parametrize(

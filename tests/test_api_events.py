@@ -108,7 +108,7 @@ def test_no_rows_and_not_recorded_differ() -> None:
         assert profile.events("memset").num_rows == 0, "recorded, and there were none"
         assert profile.events("memcpy", slice=Slice(time=(0, 1))).num_rows == 0
     with opened(*rows, without=[Fact.MEMSETS, Fact.MEMCPYS]) as profile:
-        with pytest.raises(NotRecorded, match="memset: not recorded in this profile: memory sets"):
+        with pytest.raises(NotRecorded, match="memset: not recorded in this profile: memsets"):
             profile.events("memset")
         assert profile.events("memcpy").num_rows == 1, "what is there is there, whatever facts say"
 

@@ -127,7 +127,7 @@ def judged(base: tuple[float, ...], other: tuple[float, ...], half: float | None
 
 @pytest.mark.parametrize("slower", [0.0, 0.03, 0.05])
 def test_the_gate_answers_as_simulated(slower: float) -> None:
-    """Repeats one by one, and one run a side with the half that its steps have."""
+    """Repeats one by one, and one run per side with the half that its steps have."""
     random = np.random.default_rng(3)
     runs = [1000 + 20 * random.standard_normal((2, 5)) for _ in range(150)]
     pairs = [(tuple(base), tuple(other * (1 + slower))) for base, other in runs]

@@ -324,7 +324,7 @@ def proc(tmp_path: Path) -> Processes:
     ([(11, 10, TRAIN, PYTHON, "Z"), (12, 10, ["QdstrmImporter"], "/opt/x/QdstrmImporter")],
      TRAIN, None),
 ], ids=["it has its arguments", "a script has them behind its interpreter",
-        "renamed, it is the highest that is no tool", "it has ended"])  # fmt: skip
+        "renamed, it is the highest that is not a tool", "it has ended"])  # fmt: skip
 def test_the_program_is_found(
     proc: Processes, processes: list[tuple[Any, ...]], line: list[str], program: int | None
 ) -> None:

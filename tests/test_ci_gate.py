@@ -207,7 +207,7 @@ def test_what_cannot_be_compared_is_undecided(baseline: Path, tmp_path: Path) ->
     asked = {"profiles": "new.sqlite", "baseline": str(baseline), "limits": "limits.toml"}
     done = run_gate(tmp_path, **asked)
     assert done.returncode == 4, done.stderr
-    assert comment(tmp_path).startswith("### cannot tell: ")
+    assert comment(tmp_path).startswith("### inconclusive: ")
     assert len(visible(comment(tmp_path))) <= 12
 
 
@@ -218,9 +218,9 @@ def test_noise_is_undecided_and_may_pass(baseline: Path, tmp_path: Path) -> None
     asked = {"profiles": "new/*.sqlite", "baseline": str(baseline), "limits": "limits.toml"}
     done = run_gate(tmp_path, **asked)
     assert done.returncode == 4, done.stderr
-    assert "**cannot tell**: `steps.avg_ns:3%`" in comment(tmp_path)
+    assert "**inconclusive**: `steps.avg_ns:3%`" in comment(tmp_path)
     assert len(visible(comment(tmp_path))) <= 12
-    assert run_gate(tmp_path, **asked, cannot_tell="pass").returncode == 0
+    assert run_gate(tmp_path, **asked, inconclusive="pass").returncode == 0
 
 
 # -- the files of ci/

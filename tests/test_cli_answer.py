@@ -77,7 +77,7 @@ def test_the_answer_of_many_fits(ranks: int, devices: int, tmp_path: Path) -> No
     bars = [line for line in lines if "busy for " in line]
     assert len(bars) == (count if count <= 4 else 3)
     if count > 4:
-        assert f"{count} devices: the least, the median and the most busy of them." in lines
+        assert f"{count} devices: the least, median and most busy." in lines
     document = check_brief(store, tmp_path)
     assert document["omitted"]["devices"] == count - len(document["devices"])
 
@@ -92,10 +92,10 @@ def test_a_run_answers_for_the_rank_with_most(tmp_path: Path) -> None:
     assert row["device_count"] == 40 - 19
     said = run("job.db", cwd=tmp_path).out
     # Computation is 198.9 down to 159.9, 179.4 on average. The largest comes first.
-    assert "1. copy_bound, at most 20.0 % (rank 39, GPU 0; on 21 GPUs): " in said
-    assert "rank_imbalance 9.8 %" in said or "rank_imbalance, at most 9.8 % (rank 0): " in said
+    assert "1. copy_bound, saves up to 20.0 % (rank 39, GPU 0; on 21 GPUs): " in said
+    assert "rank_imbalance 9.8 %" in said or "rank_imbalance, saves up to 9.8 % (rank 0): " in said
     without = run("job.db", "--ignore", "rank_imbalance", cwd=tmp_path).out
-    assert "1. copy_bound, at most 20.0 % (rank 39, GPU 0; on 21 GPUs): " in without
+    assert "1. copy_bound, saves up to 20.0 % (rank 39, GPU 0; on 21 GPUs): " in without
     assert "rank_imbalance" not in without.replace("left out: rank_imbalance", "")
 
 
@@ -125,7 +125,7 @@ def test_the_same_numbers_in_text_json_and_markdown(tmp_path: Path) -> None:
         line = f"{time:.2f} µs {share:>6.1f} %"
         assert line in text and line in markdown
     for each in findings[1:3]:  # after the calls that failed, which have no time
-        head = f"{each['rule']}, at most {each['share_pct']:.1f} %: "
+        head = f"{each['rule']}, saves up to {each['share_pct']:.1f} %: "
         assert head in text and head in markdown
     brief = check_brief(BASIC, tmp_path)
     assert [each["rule"] for each in brief["findings"]] == [each["rule"] for each in findings[:3]]
@@ -151,7 +151,7 @@ def test_what_is_missing_is_said_where_there_is_no_work(tmp_path: Path) -> None:
     (tmp_path / "cut.json").write_text(f'{{"schemaVersion": 1, "traceEvents": [{event}, {{"ph": "X"')
     lines = check_size(run("cut.json", cwd=tmp_path))
     assert lines[0].startswith("! dropped: the file ends early; ")
-    assert lines[1] == "cut.json holds no GPU work that has a time, and no totals of it."
+    assert lines[1] == "cut.json has no timed GPU work, and no totals."
 
 
 @pytest.mark.parametrize("part", [("--name", "zzz"), ("--time", "30us:40us")])
@@ -159,8 +159,8 @@ def test_a_part_without_gpu_work(part: tuple[str, ...], tmp_path: Path) -> None:
     write(tmp_path / "job.db", Call(0, 10_000), Kernel(10_000, 20_000),
           Call(40_000, 50_000, name="cudaFree"))  # fmt: skip
     assert check_size(run("job.db", *part, cwd=tmp_path)) == [
-        "No GPU work is in the part of job.db that was asked for.",
-        "Without the flags that choose a part: nsysconv job.db",
+        "No GPU work is in the part of job.db that you selected.",
+        "Without the selection: nsysconv job.db",
     ]
 
 
@@ -177,7 +177,7 @@ def test_what_is_ignored_is_said(tmp_path: Path) -> None:
     assert "launch_bound" not in less.replace("left out: launch_bound", "")
     assert "left out: launch_bound" in less
     refused = run(str(BASIC), "--ignore", "nosuch", cwd=tmp_path)
-    assert (refused.status, "no rule 'nosuch'" in refused.err) == (2, True)
+    assert (refused.status, "no check 'nosuch'" in refused.err) == (2, True)
     alone = run("report", str(BASIC), "findings", "--ignore", "launch_bound", cwd=tmp_path)
     assert "note rules-ignored: left out: launch_bound" in alone.out
     (report,) = nsysconv.report_on(BASIC, "findings", ignore="launch_bound")
@@ -251,7 +251,7 @@ def test_a_slice_is_said_within_the_width(tmp_path: Path) -> None:
 def test_a_slice_of_some_operations_is_said_to_be_one(tmp_path: Path) -> None:
     write(tmp_path / "job.db", Kernel(0, 100, name="gemm"), Kernel(50, 90, stream=9, name="relu"))
     lines = check_size(run("job.db", "--name", "gemm", cwd=tmp_path))
-    assert lines[1].startswith("! Others than the operations of this slice ran at its time")
+    assert lines[1].startswith("! Other operations ran during this selection")
     assert "! " not in run("job.db", cwd=tmp_path).out
 
 
@@ -260,7 +260,7 @@ def test_ranks_that_are_missing_are_said(tmp_path: Path) -> None:
         write(tmp_path / "job.db", Kernel(0, 100), ranks={1: rank}, label=f"r{rank}", run="run",
               processes={1: {"world_size": 4}})  # fmt: skip
     lines = check_size(run("job.db", cwd=tmp_path))
-    assert lines[1] == "! of 4 ranks 2 are there; missing: 1-2"
+    assert lines[1] == "! 2 of 4 ranks are there; missing: 1-2"
 
 
 def test_an_output_without_a_name(tmp_path: Path) -> None:
@@ -274,7 +274,7 @@ def test_several_runs_are_named(tmp_path: Path) -> None:
         write(tmp_path / "job.db", Kernel(0, 10), label=label, run=label)
     lines = check_size(run("job.db", cwd=tmp_path))
     assert lines == [
-        "It holds several, and an answer is of one: nsysconv job.db@NAME",
+        "It holds several profiles; choose one: nsysconv job.db@NAME",
         "   one  (1 kernel)",
         "   two  (1 kernel)",
     ]
@@ -288,11 +288,11 @@ def test_totals_and_what_has_none(tmp_path: Path) -> None:
         holds={Fact.KERNEL_TOTALS},
     )  # fmt: skip
     lines = check_size(run("totals.db", cwd=tmp_path))
-    assert lines[1].startswith("Only totals by name are recorded")
+    assert lines[1].startswith("Only totals per name are recorded")
     assert any(line.startswith("1. one_kernel: One kernel takes 62 % ") for line in lines)
     write(tmp_path / "calls.db", Call(0, 10), holds={Fact.API_CALLS, Fact.THREADS})
     lines = check_size(run("calls.db", cwd=tmp_path))
-    assert lines[0] == "calls.db holds no GPU work that has a time, and no totals of it."
+    assert lines[0] == "calls.db has no timed GPU work, and no totals."
     assert re.search(r"api_vs_kernel", lines[1])
 
 
@@ -422,7 +422,7 @@ def test_launches_without_gpu_work_are_said_in_words(kind: str, tmp_path: Path) 
         (tmp_path / "lost").write_text(LOST_LOG if kind == "log" else LOST_TRACE, "utf-8")
     lines = check_size(run("lost", cwd=tmp_path))
     said = next(line for line in lines if line.startswith("! "))
-    assert re.match(r"! (?:no|API calls put work on a GPU, but no) GPU work was recorded", said)
+    assert re.match(r"! (?:no GPU work was|API calls launched GPU work, but none was) recorded", said)
     assert "the profiler lost it" in said
     assert "permissions" in lines[lines.index(said) + 1]
     assert "gpu-activity-missing" in run("info", "lost", cwd=tmp_path).out

@@ -210,7 +210,7 @@ def test_a_flag_may_be_repeated(folder: Path) -> None:
 
 def test_no_rows_of_a_slice_is_an_answer(folder: Path) -> None:
     outcome = run("report", "report1.sqlite", "kernels", "--time", "0:1", cwd=folder)
-    assert (outcome.status, "No rows in this slice." in outcome.out) == (0, True)
+    assert (outcome.status, "No rows in this selection." in outcome.out) == (0, True)
 
 
 @pytest.mark.parametrize(("flags", "words"), [
@@ -310,7 +310,7 @@ def test_the_list_of_reports(folder: Path) -> None:
     assert rows["overview"] == {
         "key": "report=overview", "about": "overview", "report": "overview",
         "title": "Overview by device", "core": "yes", "needs": "kernel events",
-        "uses": "memory copies, memory sets, unified-memory migrations, graph launches as intervals, "
+        "uses": "memory copies, memsets, unified-memory migrations, graph launches as intervals, "
         "device properties", "options": None}  # fmt: skip
     assert rows["steps"]["needs"] is None
     assert rows["launch_stats"]["options"] == "long_call_ns, long_queue_ns"

@@ -113,15 +113,12 @@ def unknown(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
         yield path
 
 
-def test_an_unknown_file_is_told_why_by_every_importer(unknown: Path) -> None:
+def test_an_unknown_file_is_refused_in_two_lines_by_all_importers(unknown: Path) -> None:
     with Probe(unknown) as probe:
         with pytest.raises(InputError) as caught:
             detect(probe)
-        reasons = {i.TITLE: i.sniff(probe) for i in all_importers()}
-    for title, answer in reasons.items():
-        assert isinstance(answer, No)
-        assert title in str(caught.value)
-        assert answer.reason in str(caught.value)
+        assert {type(i.sniff(probe)) for i in all_importers()} == {No}
+    assert len(str(caught.value).splitlines()) == 2
 
 
 @real

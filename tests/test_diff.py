@@ -116,7 +116,7 @@ def test_repeats_that_differ_by_noise_alone_are_uncertain(tmp_path: Path) -> Non
         assert row["diff_kernel_sum_ns"] != 0
         assert row["verdict"] == "~"
         assert result.exit_status == 4
-        assert result.answer.startswith("same: time from step to step 399.20 µs → 399.20 µs")
+        assert result.answer.startswith("same: step period 399.20 µs → 399.20 µs")
 
 
 def test_few_repeats_are_said_so(tmp_path: Path) -> None:
@@ -174,8 +174,8 @@ def test_exit_statuses(tmp_path: Path) -> None:
     assert run(other, base, "--fail-on", f"{SUM}:0%")[0] == 0
     unsure = ("--fail-on", f"{SUM}:6%")
     assert run(base, other, *unsure, "--fail-on", f"{SUM}:1ns")[0] == 1
-    assert run(base, other, *unsure, "--cannot-tell", "pass")[0] == 0
-    assert run(base, other, *unsure, "--cannot-tell", "fail")[0] == 4
+    assert run(base, other, *unsure, "--inconclusive", "pass")[0] == 0
+    assert run(base, other, *unsure, "--inconclusive", "fail")[0] == 4
 
 
 def test_a_run_is_within_every_limit_of_itself_where_runs_do_not_differ(tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def test_a_run_is_within_every_limit_of_itself_where_runs_do_not_differ(tmp_path
 
 
 def test_without_annotated_steps_a_step_is_no_figure_for_a_limit(tmp_path: Path) -> None:
-    """All of a process is no step: half of it is no faster step."""
+    """All of a process is no step: half of it is not a faster step."""
     base, other = (
         written(tmp_path / f"{name}.sqlite", lambda e, n=n: replace(e, ranges=(), kernels=e.kernels[:n]))
         for name, n in (("a", None), ("b", 40))
@@ -222,8 +222,8 @@ def test_a_rank_that_is_cut_off_is_no_improvement(tmp_path: Path) -> None:
         result = api.compare(base, other, [metric.partition(".")[0]], fail_on=[f"{metric}:50%"])
         assert result.exit_status == 4
         assert {row["verdict"] for row in result.reports[0].rows()} <= {None}
-        assert result.reports[-1].rows()[0]["reason"] == "a profile of a side is cut off"
-        assert api.compare(base, other, fail_on=[f"{metric}:50%"], cannot_tell="pass").exit_status == 4
+        assert result.reports[-1].rows()[0]["reason"] == "one profile is truncated"
+        assert api.compare(base, other, fail_on=[f"{metric}:50%"], inconclusive="pass").exit_status == 4
 
 
 @pytest.mark.parametrize(("damaged", "status"), [(0, 0), (1, 0), (2, 4), (250, 4)])
@@ -247,12 +247,12 @@ def test_kernels_that_could_not_be_read_are_no_improvement(
     for metric in ("kernels.kernel_sum_ns", "kernels.avg_ns"):
         limit = f"{metric}:50%"
         result = api.compare(
-            base, other, ["kernels"], fail_on=[limit], cannot_tell="pass", run_noise="0%"
+            base, other, ["kernels"], fail_on=[limit], inconclusive="pass", run_noise="0%"
         )
         assert result.exit_status == status
         if status:
             assert {row["verdict"] for row in result.reports[0].rows()} == {None}
-            assert result.reports[-1].rows()[0]["reason"] == "one side lost more of what was recorded"
+            assert result.reports[-1].rows()[0]["reason"] == "one side lost more recorded events"
 
 
 def test_the_same_recording_on_both_sides_is_said(tmp_path: Path) -> None:
@@ -276,7 +276,7 @@ def test_what_no_row_matches_is_no_noise(tmp_path: Path) -> None:
     for pattern, status in (("zzz", 4), ("saxpy", 0)):
         limit = f"kernels[/{pattern}/].kernel_sum_ns:2%"
         assert api.compare(base, other, fail_on=[limit]).exit_status == 4
-        assert api.compare(base, other, fail_on=[limit], cannot_tell="pass").exit_status == status
+        assert api.compare(base, other, fail_on=[limit], inconclusive="pass").exit_status == status
 
 
 def test_totals_without_gpu_work_are_no_improvement_either() -> None:
@@ -299,7 +299,7 @@ def test_wrong_words_are_answered_with_right_ones(tmp_path: Path) -> None:
         ({"match": "fuzzy"}, "signature"),
         ({"fail_on": ["overview.kernel_sum:3%"]}, "kernel_sum_ns"),
         ({"run_noise": "0.3"}, "0.3%"),
-        ({"cannot_tell": "maybe"}, "pass"),
+        ({"inconclusive": "maybe"}, "pass"),
     ):
         with pytest.raises(UsageError) as caught:
             api.compare(base, base, **arguments)  # type: ignore[arg-type]
@@ -340,9 +340,9 @@ def test_json_has_both_values_of_every_measure(tmp_path: Path) -> None:
     limits, kernels = document["reports"]
     (row,) = kernels["rows"]
     said = document["answer"]
-    assert said["line"].startswith("same: time from step to step")
+    assert said["line"].startswith("same: step period")
     assert (said["answer"], said["figure"], said["base_runs"]) == ("same", "step", 1)
-    assert (said["limits_exceeded"], said["limits_within"], said["limits_cannot_tell"]) == (1, 0, 0)
+    assert (said["limits_exceeded"], said["limits_within"], said["limits_inconclusive"]) == (1, 0, 0)
     assert status == 1
     assert (row["base_kernel_sum_ns"], row["other_kernel_sum_ns"]) == (
         2 * STEPS * 40_000, 2 * STEPS * 44_000)  # fmt: skip

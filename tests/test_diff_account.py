@@ -136,11 +136,11 @@ def test_the_example_of_the_documentation() -> None:
 def test_the_example_as_a_report() -> None:
     change = account_for_change([step_of(BASE, 100 * US)], [step_of(OTHER, 110 * US)])
     report = account_report(with_minor_parts_joined(change))
-    assert (report.name, report.title) == ("account", "What the change is made of")
+    assert (report.name, report.title) == ("account", "Breakdown of the change")
     assert report.row_count == 6
     columns = ("part", "change_ns", "change_pct", "base_ns", "other_ns", "weight")
     assert [tuple(row[name] for name in columns) for row in report.rows()] == [
-        ("time from step to step", 10 * US, 10.0, 100 * US, 110 * US, None),
+        ("step period", 10 * US, 10.0, 100 * US, 110 * US, None),
         (PART_TITLES[BY_MEAN], 10 * US, 10.0, None, None, None),
         (PART_TITLES[OVERLAP], 10 * US, 10.0, None, None, None),
         (PART_TITLES["communication"], -5 * US, -5.0, 20 * US, 15 * US, None),

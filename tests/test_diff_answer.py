@@ -31,35 +31,37 @@ ONE = Change((100_000,), (120_000,), "single run", HALF, 0.03)
     [
         # 1.2 / 1.0867 and 1.2 x 1.0867.
         (Answer(WINDOW, ONE, (1, 1)),
-         "slower: window of GPU work 100.00 µs → 120.00 µs (+20.0 %); 1 run against 1 run, "
-         "interval +10.4 … +30.4 % if runs differ by 3 %"),
+         "slower: GPU active window 100.00 µs → 120.00 µs (+20.0 %); 1 run vs. 1 run, "
+         "95 % interval +10.4 to +30.4 %, assuming 3 % run-to-run noise"),
         (Answer(WINDOW, Change((100_000,), (105_000,), "single run", HALF, 0.03), (1, 1)),
-         "cannot tell: window of GPU work 100.00 µs → 105.00 µs (+5.0 %); 1 run against 1 run, "
-         "interval -3.4 … +14.1 % if runs differ by 3 %, no change below ±12 % can be seen"),
+         "inconclusive: GPU active window 100.00 µs → 105.00 µs (+5.0 %); 1 run vs. 1 run, "
+         "95 % interval -3.4 to +14.1 %, assuming 3 % run-to-run noise; too few runs to detect a change "
+         "below 12 %"),
         # R1 of the definitions: 1.03298 to 1.06691.
         (Answer(STEP, Change((100, 101, 99, 100, 102), (105, 106, 104, 105, 107), "repeats"), (5, 5)),
-         "slower: time from step to step 100 ns → 105 ns (+5.0 %); 5 runs against 5 runs, "
-         "interval +3.3 … +6.7 %"),
+         "slower: step period 100 ns → 105 ns (+5.0 %); 5 runs vs. 5 runs, "
+         "95 % interval +3.3 to +6.7 %"),
         (Answer(STEP, Change((100,) * 3, (100,) * 3, "repeats"), (3, 3)),
-         "same: time from step to step 100 ns → 100 ns (+0.0 %); 3 runs against 3 runs, "
-         "interval +0.0 … +0.0 %"),
+         "same: step period 100 ns → 100 ns (+0.0 %); 3 runs vs. 3 runs, "
+         "95 % interval +0.0 to +0.0 %"),
         # Whoever did other work is no slower; a step of it may be.
         (Answer(WINDOW, ONE, (1, 1), ["10 % fewer launches"]),
-         "cannot tell: not the same work (10 % fewer launches); window of GPU work 100.00 µs → 120.00 µs "
-         "(+20.0 %); 1 run against 1 run, interval +10.4 … +30.4 % if runs differ by 3 %"),
+         "inconclusive: different workloads (10 % fewer launches); GPU active window 100.00 µs → "
+         "120.00 µs (+20.0 %); 1 run vs. 1 run, 95 % interval +10.4 to +30.4 %, assuming 3 % run-to-run "
+         "noise"),
         (Answer(STEP, ONE, (1, 1), ["steps: 20 against 10"]),
-         "slower: time from step to step 100.00 µs → 120.00 µs (+20.0 %); 1 run against 1 run, interval "
-         "+10.4 … +30.4 % if runs differ by 3 %; not the same work (steps: 20 against 10), compared per "
-         "step"),
-        (Answer(WINDOW, ONE, (1, 1), failure="a side holds no GPU work"),
-         "cannot tell: a side holds no GPU work"),
+         "slower: step period 100.00 µs → 120.00 µs (+20.0 %); 1 run vs. 1 run, 95 % interval "
+         "+10.4 to +30.4 %, assuming 3 % run-to-run noise; different workloads (steps: 20 against 10), "
+         "compared per step"),
+        (Answer(WINDOW, ONE, (1, 1), failure="one side has no GPU work"),
+         "inconclusive: one side has no GPU work"),
         (Answer(WINDOW, ONE, (1, 1), identical=True), "same: both sides are the same recording"),
         (Answer(WINDOW, None, (1, 1), ["runs on other GPUs"], identical=True),
          "same: both sides are the same recording"),
-        (Answer(WINDOW, ONE, (1, 1), failure="a profile of a side is cut off", identical=True),
-         "cannot tell: a profile of a side is cut off"),
+        (Answer(WINDOW, ONE, (1, 1), failure="one profile is truncated", identical=True),
+         "inconclusive: one profile is truncated"),
         (Answer(WINDOW, None, (2, 1)),
-         "cannot tell: times of GPU operations are not recorded on both sides; 2 runs against 1 run"),
+         "inconclusive: GPU operation times are not recorded on both sides; 2 runs vs. 1 run"),
     ],
 )  # fmt: skip
 def test_the_first_line(answer: Answer, line: str) -> None:
@@ -70,12 +72,12 @@ def test_the_first_line(answer: Answer, line: str) -> None:
 
 
 def test_the_answer_counts_limits() -> None:
-    states: Any = ["exceeded", "within", "within", "cannot tell"]
+    states: Any = ["exceeded", "within", "within", "inconclusive"]
     report = Answer(WINDOW, ONE, (1, 1)).report(states)
     (row,) = report.rows()
-    counts = row["limits_exceeded"], row["limits_within"], row["limits_cannot_tell"]
+    counts = row["limits_exceeded"], row["limits_within"], row["limits_inconclusive"]
     assert counts == (1, 2, 1)
-    assert headline(report).texts[0].lines == ("limits: 1 exceeded, 2 within, 1 cannot tell",)
+    assert headline(report).texts[0].lines == ("limits: 1 exceeded, 2 within, 1 inconclusive",)
     (row,) = Answer(WINDOW, ONE, (1, 1)).report().rows()
     assert row["limits_exceeded"] is None
 
@@ -143,7 +145,7 @@ def test_what_is_unlike() -> None:
 def test_runs_far_from_the_others() -> None:
     names = ["a", "b", "c", "d", "e"]
     (note,) = outlier_run_notes("base", [100, 101, 99, 100, 112], names)
-    assert note.text == "base: runs far from the others, e by +12.0 %"
+    assert note.text == "base: outlier runs, e by +12.0 %"
     assert (note.slug, note.count, note.of) == ("run-outlier", 1, 5)
     # Five times 1.4826 times the usual distance of 1, which is 7.4; 3 % where runs hardly differ.
     assert not list(outlier_run_notes("base", [100, 101, 99, 101, 107], names))
@@ -160,7 +162,7 @@ def test_runs_that_were_not_recorded_in_turns() -> None:
     (note,) = run_order_notes(runs(1, 2), runs(3, 4))
     assert (note.slug, "base first" in note.text) == ("runs-not-in-turns", True)
     (note,) = run_order_notes(runs(5, 6), runs(3, 4))
-    assert "the other side first" in note.text
+    assert "the new side first" in note.text
     assert not list(run_order_notes(runs(1, 3), runs(2, 4)))
     assert not list(run_order_notes(runs(1), runs(3, 4)))
     assert not list(run_order_notes(runs(1, None), runs(3, 4)))
@@ -179,11 +181,11 @@ def test_slow_steps() -> None:
     (note,) = slow_step_notes("base", checkpoints)
     # 4 x 300 of 36 x 100 + 4 x 300.
     assert (note.slug, note.count) == ("slow-steps", 4)
-    assert "25 % of the time" in note.text
+    assert "25 % of total step time" in note.text
     assert not list(slow_step_notes("base", np.full(40, 100)))
 
 
 def test_an_interval_that_has_hardly_an_end() -> None:
-    """Two runs that differ a thousandfold: what is 95 % of that is no number to read."""
+    """Two runs that differ a thousandfold: what is 95 % of that is not a number to read."""
     change = Change((1, 1000), (1, 1000), "repeats")
     assert change.interval_words(Unit.NS) == "-100.0 … over +10,000 %, 2:2 runs"

@@ -211,27 +211,27 @@ STEPS = "steps-differ", APPROXIMATED
 UNLIKE: dict[str, tuple[Side, Side, tuple[str, Severity], str, set[Fact]]] = {
     "GPU model": (
         [one(gpus=A100)], [one(gpus=H100)], GPU,
-        "GPU model: A100-SXM4-40GB against H100 80GB HBM3; SMs: 108 against 132; "
-        "compute capability: 8.0 against 9.0", set()),
+        "GPU model: A100-SXM4-40GB vs. H100 80GB HBM3; SMs: 108 vs. 132; "
+        "compute capability: 8.0 vs. 9.0", set()),
     "slice of a GPU": (
         [one(gpus=A100)], [one(gpus={0: {**A100[0], "sm_count": 14}})], GPU,
-        "SMs: 108 against 14", set()),
+        "SMs: 108 vs. 14", set()),
     "repeats on different GPUs": (
         [one(gpus=A100), one(gpus=H100)], [one(gpus=A100)], GPU,
-        f"GPU model: {A100_OR_H100} against A100-SXM4-40GB; SMs: {SMS_OF_BOTH} against 108; "
-        f"compute capability: {CAPABILITY_OF_BOTH} against 8.0", set()),
+        f"GPU model: {A100_OR_H100} vs. A100-SXM4-40GB; SMs: {SMS_OF_BOTH} vs. 108; "
+        f"compute capability: {CAPABILITY_OF_BOTH} vs. 8.0", set()),
     "repeats on different GPUs on both sides": (
         [one(gpus=A100), one(gpus=H100)], [one(gpus=A100), one(gpus=H100)], GPU,
-        f"GPU model: {A100_OR_H100} against {A100_OR_H100}; SMs: {SMS_OF_BOTH} against {SMS_OF_BOTH}; "
-        f"compute capability: {CAPABILITY_OF_BOTH} against {CAPABILITY_OF_BOTH}", set()),
+        f"GPU model: {A100_OR_H100} vs. {A100_OR_H100}; SMs: {SMS_OF_BOTH} vs. {SMS_OF_BOTH}; "
+        f"compute capability: {CAPABILITY_OF_BOTH} vs. {CAPABILITY_OF_BOTH}", set()),
     "number of GPUs": (
         [one(KERNEL)], [one(KERNEL, Kernel(20, 120, device=1))], GPU,
-        "GPU model: GPU 0 against GPU 0 + GPU 1; GPUs in use: 1 against 2", set()),
+        "GPU model: GPU 0 vs. GPU 0 + GPU 1; GPUs in use: 1 vs. 2", set()),
     "API calls partial on one side": (
         [one()], [PARTIAL], ("api-coverage-differs", APPROXIMATED),
-        "API calls recorded: all against only some (api-calls-partial)",
+        "API calls recorded: all vs. only some (api-calls-partial)",
         {Fact.API_CALLS, Fact.API_TOTALS}),
-    "API calls partial against none": (
+    "API calls partial vs. none": (
         [PARTIAL], [one(KERNEL, without={Fact.API_CALLS, Fact.API_LINKS})], FACTS,
         "only in the base: API calls, links from API calls to GPU operations",
         {Fact.API_CALLS, Fact.API_LINKS}),
@@ -239,77 +239,77 @@ UNLIKE: dict[str, tuple[Side, Side, tuple[str, Severity], str, set[Fact]]] = {
         [captured("CUDA_FLUSH_PERIOD=0", "COLLECT_GPU_MEMORY_USAGE=false", "A=1")],
         [captured("CUDA_FLUSH_PERIOD=10", "COLLECT_GPU_MEMORY_USAGE=true", "B=1")],
         ("capture-options-differ", INFO),
-        "COLLECT_GPU_MEMORY_USAGE: false against true; CUDA_FLUSH_PERIOD: 0 against 10", set()),
+        "COLLECT_GPU_MEMORY_USAGE: false vs. true; CUDA_FLUSH_PERIOD: 0 vs. 10", set()),
     "graph mode": (
         [having(graph_mode="graph")], [having(graph_mode="node")], ("graph-recording-differs", INFO),
-        "graph mode: graph against node",
+        "graph mode: graph vs. node",
         {Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.GRAPH_LAUNCHES, Fact.GRAPH_NODES}),
     "facts of one side": (
         [one(without={Fact.RANGES})], [one(without={Fact.SYNCS, Fact.UTC})], FACTS,
-        "only in the base: synchronisations; only in the other side: ranges (NVTX, user annotations)",
+        "only in the base: synchronizations; only in the other side: ranges (NVTX, user annotations)",
         {Fact.RANGES, Fact.SYNCS}),
     "facts of some runs": (
         [one()], [one(), one(without={Fact.SYNCS})], FACTS,
-        "in some runs of the other side only: synchronisations", {Fact.SYNCS}),
+        "in some runs of the other side only: synchronizations", {Fact.SYNCS}),
     "clocks disagree": (
         [one()], [one(Call(0, 10, 1), Kernel(LATE, LATE + 100, 1))], ("clocks-differ", APPROXIMATED),
-        "CPU and GPU times: on one clock against not on one clock (clocks-disagree)", {Fact.API_LINKS}),
-    "kernels serialised": (
-        [noted("kernels-serialised", APPROXIMATED, "kernels")], [one()],
-        ("serialised-differs", APPROXIMATED),
-        "kernels ran: one after the other (kernels-serialised) against as in the program",
+        "CPU and GPU times: on one clock vs. not on one clock (clocks-disagree)", {Fact.API_LINKS}),
+    "kernels serialized": (
+        [noted("kernels-serialized", APPROXIMATED, "kernels")], [one()],
+        ("serialized-differs", APPROXIMATED),
+        "kernels ran: serialized (kernels-serialized) vs. as in the program",
         {Fact.KERNELS, Fact.KERNEL_TOTALS}),
     "few losses of lines": (
         [WHOLE], [ODD_LINES], FEW,
-        "losses: none against line-unreadable", set()),
+        "losses: none vs. line-unreadable", set()),
     "few losses of kernels": (
         [FEW_LOST], [WHOLE], FEW,
-        "losses: wrong-type against none", {Fact.KERNELS}),
-    "few losses of kernels against lines": (
+        "losses: wrong-type vs. none", {Fact.KERNELS}),
+    "few losses of kernels vs. lines": (
         [FEW_LOST], [ODD_LINES], FEW,
-        "losses: wrong-type against line-unreadable", set()),
+        "losses: wrong-type vs. line-unreadable", set()),
     # Of 1,001 kernels 3 are lost.
     "many losses": (
         [WHOLE], [MANY_LOST], LOSSES,
-        "losses: none against wrong-type (0.3 % of the rows)", {Fact.KERNELS}),
+        "losses: none vs. wrong-type (0.3 % of the rows)", {Fact.KERNELS}),
     "losses of a rank are a share of its own rows": (
         [rank(0, *MANY), rank(1, *MANY)],
         [rank(0, *MANY), noted("wrong-type", DROPPED, "kernels", *MANY, ranks={1: 1}, count=998)],
-        LOSSES, "losses: none against wrong-type (50 % of the rows)", {Fact.KERNELS}),
+        LOSSES, "losses: none vs. wrong-type (50 % of the rows)", {Fact.KERNELS}),
     "lost times": (
         [one(*PLAIN, Kernel(None, None))], [one()], LOSSES,
-        "losses: no-time (33 % of the rows) against none", {Fact.KERNELS}),
+        "losses: no-time (33 % of the rows) vs. none", {Fact.KERNELS}),
     "a profile that is cut off": (
-        [one()], [CUT], TRUNCATED, "profiles that are cut off: none against 1", set()),
+        [one()], [CUT], TRUNCATED, "truncated profiles: none vs. 1", set()),
     "one more profile that is cut off": (
-        [CUT, CUT], [CUT], TRUNCATED, "profiles that are cut off: 2 against 1", set()),
+        [CUT, CUT], [CUT], TRUNCATED, "truncated profiles: 2 vs. 1", set()),
     "precision": (
         [noted("coarse-times", INFO)], [one()], ("precision-differs", INFO),
-        "caveats about precision: coarse-times against none", set()),
+        "caveats about precision: coarse-times vs. none", set()),
     "windows of devices with other numbers": (
         [one(Kernel(0, 100))], [one(Kernel(0, 300, device=5), gpus={5: {"name": "GPU 0"}})], WINDOW,
-        "window (the longest): 100 ns against 300 ns", {Fact.KERNELS}),
+        "window (the longest): 100 ns vs. 300 ns", {Fact.KERNELS}),
     "a window without length on one side": (
-        [POINT], [one(Kernel(20, 30))], WINDOW, "window (device 0): 0 ns against 10 ns", {Fact.KERNELS}),
+        [POINT], [one(Kernel(20, 30))], WINDOW, "window (device 0): 0 ns vs. 10 ns", {Fact.KERNELS}),
     "length of the recording": (
         [session(1)], [session(2)], ("recording-length-differs", INFO),
-        "length of the session: 1.00 ms against 2.00 ms", set()),
-    "numbers of steps": ([stepped(2)], [stepped(3)], STEPS, "steps per process: 2 against 3", set()),
-    "steps and none": ([stepped(2)], [one()], STEPS, "steps per process: 2 against none", set()),
+        "session length: 1.00 ms vs. 2.00 ms", set()),
+    "numbers of steps": ([stepped(2)], [stepped(3)], STEPS, "steps per process: 2 vs. 3", set()),
+    "steps and none": ([stepped(2)], [one()], STEPS, "steps per process: 2 vs. none", set()),
     "steps that were not recorded": (
         [stepped(2)], [one(without={Fact.RANGES, Fact.OPERATORS})], FACTS,
         "only in the base: ranges (NVTX, user annotations), operators of the framework",
         {Fact.RANGES, Fact.OPERATORS}),
     "processes": (
-        [one()], [one(*PLAIN, Kernel(20, 120, pid=2))], PROCESSES, "processes: 1 against 2", set()),
+        [one()], [one(*PLAIN, Kernel(20, 120, pid=2))], PROCESSES, "processes: 1 vs. 2", set()),
     "ranks": (
         ranks_of(2), ranks_of(4), PROCESSES,
-        "processes: 2 against 4; ranks: 2 against 4; ranks in all: 2 against 4", set()),
-    "ranks in all": (ranks_of(1), ranks_of(2)[:1], PROCESSES, "ranks in all: 1 against 2", set()),
-    "a side without GPU work": ([one()], [IDLE], EMPTY, "GPU operations: 1 against none", set()),
+        "processes: 2 vs. 4; ranks: 2 vs. 4; ranks in total: 2 vs. 4", set()),
+    "ranks in total": (ranks_of(1), ranks_of(2)[:1], PROCESSES, "ranks in total: 1 vs. 2", set()),
+    "a side without GPU work": ([one()], [IDLE], EMPTY, "GPU operations: 1 vs. none", set()),
     "a run without GPU work": (
         [IDLE, one(), one()], [one()], EMPTY,
-        "GPU operations: 2 (1 of 3 profiles have none) against 1", set()),
+        "GPU operations: 2 (1 of 3 profiles have none) vs. 1", set()),
 }  # fmt: skip
 
 
@@ -332,12 +332,12 @@ def test_one_note_says(
 @pytest.mark.parametrize(
     ("attribute", "values", "text"),
     [
-        ("driver_version", ("535.1", "580.95"), "driver version: 535.1 against 580.95"),
+        ("driver_version", ("535.1", "580.95"), "driver version: 535.1 vs. 580.95"),
         ("driver_version", ("CUDA 12", "CUDA 13"),
-         "version that the driver supports: CUDA 12 against CUDA 13"),
-        ("host", ("node01", "node02"), "host: node01 against node02"),
-        ("source", ("one", "two"), "source: one against two"),
-        ("tool_version", ("1.0", "2.0"), "version of the tool: 1.0 against 2.0"),
+         "driver-supported version: CUDA 12 vs. CUDA 13"),
+        ("host", ("node01", "node02"), "host: node01 vs. node02"),
+        ("source", ("one", "two"), "source: one vs. two"),
+        ("tool_version", ("1.0", "2.0"), "tool version: 1.0 vs. 2.0"),
     ],
 )  # fmt: skip
 def test_environment(profile: Make, attribute: str, values: tuple[str, str], text: str) -> None:
@@ -350,7 +350,7 @@ def test_environment(profile: Make, attribute: str, values: tuple[str, str], tex
 def test_graph_intervals_against_kernels(profile: Make) -> None:
     (note,) = comparability_notes([profile(Call(0, 10, 1), Graph(20, 120, 1))], [profile()])
     assert (note.slug, note.severity) == ("graph-recording-differs", Severity.APPROXIMATED)
-    assert note.text == "launches of graphs as intervals: yes against none"
+    assert note.text == "graph launches recorded as intervals: yes vs. none"
     assert Fact.KERNELS in note.facts
     assert Fact.API_CALLS not in note.facts
 
@@ -366,20 +366,20 @@ def test_events_against_totals(profile: Make) -> None:
     kernels, copies, calls = comparability_notes([events], [summary])
     assert {kernels.slug, copies.slug, calls.slug} == {"events-against-totals"}
     assert kernels.severity is Severity.INFO
-    assert kernels.text == "kernel events against totals of kernels by name"
+    assert kernels.text == "kernel events vs. totals of kernels by name"
     assert kernels.facts == {Fact.KERNELS, Fact.KERNEL_TOTALS}
-    assert copies.text == "memory copies against totals of copies and memory sets"
+    assert copies.text == "memory copies vs. totals of copies and memsets"
     assert copies.facts == {Fact.MEMCPYS, Fact.MEMSETS, Fact.MEMORY_TOTALS}
-    assert calls.text == "API calls against totals of API calls by name"
+    assert calls.text == "API calls vs. totals of API calls by name"
     turned = comparability_notes([summary], [events])[2]
-    assert turned.text == "totals of API calls by name against API calls"
+    assert turned.text == "totals of API calls by name vs. API calls"
 
 
 @pytest.mark.parametrize(
     ("severity", "fact", "reason"),
     [
         (APPROXIMATED, Fact.KERNELS, ""),
-        (DROPPED, Fact.KERNELS, "one side lost more of what was recorded"),
+        (DROPPED, Fact.KERNELS, "one side lost more recorded events"),
         (DROPPED, Fact.API_CALLS, ""),
     ],
 )
@@ -392,7 +392,7 @@ def test_many_losses_of_what_a_table_is_made_of_forbid_to_judge_it(
 
 @pytest.mark.parametrize(("length", "told"), [(120, False), (121, True), (83, True), (84, False)])
 def test_window(profile: Make, length: int, told: bool) -> None:
-    text = f"window (device 0): 100 ns against {length} ns"
+    text = f"window (device 0): 100 ns vs. {length} ns"
     note = Note("window-differs", Severity.INFO, text, facts=frozenset({Fact.KERNELS}))
     assert comparability_notes([profile()], [profile(Kernel(20, 20 + length, 1))]) == [note] * told
 
@@ -401,7 +401,7 @@ def test_windows_of_several_devices_and_runs(profile: Make) -> None:
     base, other = [on_two_devices(100, 100), on_two_devices(100, 110)], [on_two_devices(130, 400)]
     (note,) = notes_on(profile, base, other)
     assert note.count == 2
-    assert note.text == "window (device 1 of rank 3): 105 ns (median of 2) against 400 ns"
+    assert note.text == "window (device 1 of rank 3): 105 ns (median of 2) vs. 400 ns"
 
 
 def test_steps_of_a_name_that_was_asked_for(profile: Make) -> None:
@@ -411,7 +411,7 @@ def test_steps_of_a_name_that_was_asked_for(profile: Make) -> None:
 
 def test_a_side_is_empty_without_gpu_work(profile: Make) -> None:
     empty, full = profile(Call(0, 10, 1)), profile()
-    assert comparability_notes([], [full])[0].text == "GPU operations: none against 1"
+    assert comparability_notes([], [full])[0].text == "GPU operations: none vs. 1"
     assert is_empty([empty])
     assert is_empty([])
     assert not is_empty([full])
@@ -422,7 +422,7 @@ def test_a_rank_that_lost_its_gpu_work(profile: Make) -> None:
     base = [profile(ranks={1: 0}), profile(ranks={1: 1})]
     note = comparability_notes(base, [base[0], profile(Call(0, 10, 1), ranks={1: 1})])[0]
     assert (note.slug, note.severity) == EMPTY
-    assert note.text == "GPU operations: 2 against 1 (1 of 2 profiles have none)"
+    assert note.text == "GPU operations: 2 vs. 1 (1 of 2 profiles have none)"
 
 
 def test_totals_and_migrations_are_gpu_work(profile: Make) -> None:
@@ -451,7 +451,7 @@ def test_two_versions_of_one_profiler(shelf: Shelf, older: str) -> None:
     assert unlike(found) == set()
     if older == "3.16.1":
         assert [note.text for note in found] == [
-            "version of the tool: 2024.6.2.225 against 2026.4.1.100"]  # fmt: skip
+            "tool version: 2024.6.2.225 vs. 2026.4.1.100"]  # fmt: skip
 
 
 def test_two_profilers(shelf: Shelf) -> None:
@@ -461,7 +461,7 @@ def test_two_profilers(shelf: Shelf) -> None:
     assert unlike(found) == {"api-coverage-differs", "losses-differ"}
     assert "api-calls-partial" in texts(found)["api-coverage-differs"]
     assert texts(found)["environment-differs"] == (
-        "source: nsys_sqlite against kineto; version of the tool: 2026.4.1.100 against CUPTI 130001"
+        "source: nsys_sqlite vs. kineto; tool version: 2026.4.1.100 vs. CUPTI 130001"
     )
 
 
@@ -470,7 +470,7 @@ def test_graphs_against_nodes(shelf: Shelf) -> None:
     nodes = fixtures(shelf, *(KINETO / f"graphs-2.13-{pid}.json" for pid in (7001, 7002)))
     note = next(n for n in comparability_notes(base, nodes) if n.slug == "graph-recording-differs")
     assert note.severity is Severity.APPROXIMATED
-    assert note.text == "launches of graphs as intervals: yes against none"
+    assert note.text == "graph launches recorded as intervals: yes vs. none"
 
 
 def test_events_and_totals_of_one_program(shelf: Shelf) -> None:

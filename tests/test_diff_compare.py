@@ -73,7 +73,7 @@ def test_both_values_the_difference_the_ratio_and_its_causes() -> None:
         "ratio_kernel_pct": 1.0, "verdict_kernel_pct": "same",
         "ratio_low_kernel_pct": None, "ratio_high_kernel_pct": None,
         "base_avg_ns": 10_000.0, "other_avg_ns": 11_000.0, "diff_avg_ns": 1_000.0,
-        # One run a side, of which nothing is known: 8.7 % more or less.
+        # One run per side, of which nothing is known: 8.7 % more or less.
         "ratio_avg": 1.1, "verdict_avg_ns": "worse",
         "ratio_low_avg": pytest.approx(low / 1.1, rel=1e-4),
         "ratio_high_avg": pytest.approx(high / 1.1, rel=1e-4),

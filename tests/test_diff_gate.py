@@ -174,7 +174,7 @@ def test_an_expression_chooses_rows_by_their_keys(written: str, found: str, not_
     assert limit(text).text == text
     rows = [row(100, 110, found), row(100, 200, not_found)]
     assert verdict(text, *rows).worst == verdict("made.sum_ns:3%", rows[0]).worst
-    assert verdict(text, rows[1]).state == "cannot tell"
+    assert verdict(text, rows[1]).state == "inconclusive"
 
 
 def test_an_empty_expression_is_found_everywhere() -> None:
@@ -186,10 +186,10 @@ def test_an_empty_expression_is_found_everywhere() -> None:
     [
         *cases("limits_refused.csv"),
         ("made.zzz:3%", "made has no column 'zzz'", f"There are: {METRICS}"),
-        ("made.name:3%", "made.name cannot have a limit: it tells rows apart", METRICS),
-        ("made.bucket_ns:3%", "it tells rows apart", METRICS),
+        ("made.name:3%", "made.name cannot have a limit: it identifies rows", METRICS),
+        ("made.bucket_ns:3%", "it identifies rows", METRICS),
         ("made.note:3%", "made.note cannot have a limit: it is text", METRICS),
-        ("made.start_ns:3%", "neither more nor less of it is worse", METRICS),
+        ("made.start_ns:3%", "neither a higher nor a lower value is worse", METRICS),
         (f"made.sum_ns:{'9' * 5000}ns", "too many digits", "at most 15"),
     ],
 )
@@ -234,7 +234,7 @@ def test_every_declared_metric_can_have_a_limit_and_nothing_else(
             assert parse_limit(found.text, DECLARED) == found
 
 
-IN, OUT, DUNNO = "within", "exceeded", "cannot tell"
+IN, OUT, DUNNO = "within", "exceeded", "inconclusive"
 
 
 # Of values of both sides the worst that are within the limit, and the least bad that exceed it.
@@ -313,7 +313,7 @@ def test_exact_values_exceed_by_the_smallest_step(
         ("made.idle_pct:1pp", [repeated((8.0, 8.4, 8.2), (9.9, 10.3, 10.4), points=True)], OUT),
         ("made.idle_pct:3pp", [repeated((8.0, 8.4, 8.2), (9.9, 10.3, 10.4), points=True)], IN),
         ("made.idle_pct:2.2pp", [repeated((8.0, 8.4, 8.2), (9.9, 10.3, 10.4), points=True)], DUNNO),
-        # An extreme of one run a side shows nothing of how it varies.
+        # An extreme of one run per side shows nothing of how it varies.
         ("made.sum_ns:3%", [measured(1000, 9000, 0.0, "none")], DUNNO),
         # Of several rows a small one may become worse by 0.2 % of all, which are 2,000 here.
         ("made.sum_ns:3%", [row(100_000, 100_000, "a"), row(1000, 1202, "b")], IN),
@@ -350,38 +350,38 @@ def test_verdicts(text: str, rows: list[LimitRow], state: State) -> None:
         (
             "made.sum_ns:3%",
             [measured(1000, 1035, 0.0277)],
-            "1 of 1 row worse by more than the limit; the limit lies inside the interval",
+            "1 of 1 row worse by more than the limit; the limit is within the interval",
         ),
         (
             "made.sum_ns:3%",
             [measured(1000, 1020, 0.0277)],
-            "one run a side, and runs are assumed to differ by 1 %: no change below ±3.9 % can "
-            "be seen; 4 runs a side would show 3 %",
+            "a single run per side, assuming 1 % run-to-run noise: too few runs to detect a change "
+            "below 3.9 %; about 4 runs per side are needed to detect 3 %",
         ),
         (
             "made.sum_ns:3%",
             [measured(1000, 1020, 0.0, "none")],
-            "one run a side shows nothing of how an extreme or a median varies; limit a mean",
+            "a single run per side does not show how an extreme or a median varies; limit a mean",
         ),
         ("made.sum_ns:3%", [row(1, 2)] * 2, "2 of 2 rows worse by more than the limit"),
-        ("made.sum_ns:3%", [], "made has no row on either side"),
-        ("made[/x/].sum_ns:3%", [], "made has no row on either side"),
-        ("made[/x|y/].sum_ns:3%", [row(1, 1)], "no row of made matches /x|y/ (1 row in all)"),
+        ("made.sum_ns:3%", [], "made has no rows on either side"),
+        ("made[/x/].sum_ns:3%", [], "made has no rows on either side"),
+        ("made[/x|y/].sum_ns:3%", [row(1, 1)], "no row of made matches /x|y/ (1 row in total)"),
         (
             "made.sum_ns:3%",
             [row(None, 1, "a"), row(None, 1, "b"), row(1, 1)],
-            "2 rows without a value on a side (first: a)",
+            "2 rows without a value on one side (first: a)",
         ),
         (
             "made.sum_ns:3%",
             [row(1000, 2000), measured(1000, 1020, 0.0, "none")],
-            "1 of 2 rows worse by more than the limit; 1 of 2 rows cannot be told: one run a side shows "
-            "nothing of how an extreme or a median varies; limit a mean",
+            "1 of 2 rows worse by more than the limit; 1 of 2 rows undecided: a single run per side "
+            "does not show how an extreme or a median varies; limit a mean",
         ),
         (
             "made.sum_ns:3%",
             [row(1, 2), row(None, 1, "")],
-            "1 of 2 rows worse by more than the limit; 1 row without a value on a side",
+            "1 of 2 rows worse by more than the limit; 1 row without a value on one side",
         ),
     ],
 )
@@ -389,7 +389,7 @@ def test_reasons(text: str, rows: list[LimitRow] | None, reason: str) -> None:
     found = judge_limit(limit(text), NS, rows)
     assert found.reason == reason
     if not rows:
-        assert (found.state, found.worst) == ("cannot tell", None)
+        assert (found.state, found.worst) == ("inconclusive", None)
 
 
 @pytest.mark.parametrize(
@@ -447,8 +447,8 @@ VOID = undecided(limit("made.sum_ns:3%"), "no row", is_void=True)
         (states(), 0, 0),
         (states("within", "within"), 0, 0),
         (states("within", "exceeded"), 1, 1),
-        (states("cannot tell", "within"), 4, 0),
-        (states("cannot tell", "exceeded", "within"), 1, 1),
+        (states("inconclusive", "within"), 4, 0),
+        (states("inconclusive", "exceeded", "within"), 1, 1),
         ([*states("within"), VOID], 4, 4),
         ([*states("exceeded"), VOID], 1, 1),
     ],
@@ -474,7 +474,7 @@ def test_a_larger_limit_never_refuses_more(
     small, large = (
         judge_limit(limit_of(column, kind, amount), column, rows) for amount in sorted([one, another])
     )
-    order = ["within", "cannot tell", "exceeded"]
+    order = ["within", "inconclusive", "exceeded"]
     assert order.index(large.state) <= order.index(small.state)
 
 
@@ -516,7 +516,7 @@ def test_every_float_is_judged_and_shown(
 ) -> None:
     found = judge_limit(limit_of(PCT, kind, amount), PCT, [row(base, other)])
     told = math.isfinite(base) and math.isfinite(other)
-    assert (found.state == "cannot tell") == (not told)
+    assert (found.state == "inconclusive") == (not told)
     change = limits_report([found]).rows()[0]["change"]
     if found.state == "exceeded":
         assert Fraction(str(other)) > Fraction(str(base))

@@ -32,7 +32,7 @@ def limits(folder: Path, text: str | bytes) -> Path:
 def test_a_whole_file(tmp_path: Path) -> None:
     path = limits(tmp_path, f"""\
 run_noise = "0.3%"        # optional
-cannot_tell = "pass"      # optional
+inconclusive = "pass"      # optional
 
 limits = ["{SUM}", "{GEMM}"]
 """)
@@ -62,7 +62,7 @@ limits = [  # "not this" ] nor that [
     "kernels[/\\"\\\\[\\"/].avg_ns:2%"
 ]
 run_noise = "1% ]"
-cannot_tell = 'fail'
+inconclusive = 'fail'
 """)
     found = read_limits_file(path)
     assert found.limits == (
@@ -74,7 +74,7 @@ cannot_tell = 'fail'
         ('steps[/a "b" #c ]/].avg_ns:2%', "limits.toml:10"),
         (r'kernels[/"\["/].avg_ns:2%', "limits.toml:11"),
     )
-    assert (found.run_noise, found.cannot_tell) == ("1% ]", "fail")
+    assert (found.run_noise, found.inconclusive) == ("1% ]", "fail")
 
 
 def test_quotes_at_the_end_of_long_texts(tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_lines_are_those_that_the_file_was_written_in(
     pieces: list[tuple[list[str], str, str]],
     option_first: bool,
 ) -> None:
-    option = "cannot_tell = 'pass' # [']\n"
+    option = "inconclusive = 'pass' # [']\n"
     text = (option if option_first else "") + "limits = ["
     expected = []
     for between, wanted, style in pieces:
@@ -129,7 +129,7 @@ def test_lines_are_those_that_the_file_was_written_in(
     found = read_limits_file(limits(tmp_path_factory.mktemp("file"), text))
     assert [place for _, place in found.limits] == [f"limits.toml:{line}" for line in expected]
     assert [each for each, _ in found.limits] == tomllib.loads(text)["limits"]
-    assert found.cannot_tell == "pass"
+    assert found.inconclusive == "pass"
 
 
 @pytest.mark.parametrize(
@@ -138,19 +138,19 @@ def test_lines_are_those_that_the_file_was_written_in(
         ("", "", "no limits", "limits = ["),
         ("run_noise = '1%'", "", "no limits", "limits = ["),
         ("limits = [ # none\n]", "", "no limits", "limits = ["),
-        (f"limits = '{SUM}'", "", "limits is no list but a text", "limits = ["),
-        ("[limits]\na = 1", "", "limits is no list but a table", "limits = ["),
-        (f"limits = ['{SUM}', 3]", "", "limit 2 of 2 is no text but 3", "limits = ["),
-        ("[[limits]]\na = 1", "", "limit 1 of 1 is no text but a table", "limits = ["),
-        (f"limits = [['{SUM}']]", "", "limit 1 of 1 is no text but a list", "limits = ["),
+        (f"limits = '{SUM}'", "", "limits is not a list but a text", "limits = ["),
+        ("[limits]\na = 1", "", "limits is not a list but a table", "limits = ["),
+        (f"limits = ['{SUM}', 3]", "", "limit 2 of 2 is not a string but 3", "limits = ["),
+        ("[[limits]]\na = 1", "", "limit 1 of 1 is not a string but a table", "limits = ["),
+        (f"limits = [['{SUM}']]", "", "limit 1 of 1 is not a string but a list", "limits = ["),
         (f"limit = ['{SUM}']", "", "no key 'limit'", "Did you mean limits?"),
         (f"run-noise = '1%'\nlimits = ['{SUM}']", "", "no key 'run-noise'", "Did you mean run_noise?"),
         (f"limits = ['{SUM}']\n[other]", "", "no key 'other'", "There are: limits, run_noise"),
-        (f"run_noise = 0.3\nlimits = ['{SUM}']", "", "run_noise is no text but 0.3",
+        (f"run_noise = 0.3\nlimits = ['{SUM}']", "", "run_noise is not a string but 0.3",
          'run_noise = "0.3%"'),
-        (f"cannot_tell = true\nlimits = ['{SUM}']", "", "cannot_tell is no text but true or false",
-         'cannot_tell = "pass"'),
-        (f"cannot_tell = 'ignore'\nlimits = ['{SUM}']", "", "cannot_tell = 'ignore'",
+        (f"inconclusive = true\nlimits = ['{SUM}']", "", "inconclusive is not a string but true or false",
+         'inconclusive = "pass"'),
+        (f"inconclusive = 'ignore'\nlimits = ['{SUM}']", "", "inconclusive = 'ignore'",
          "There are: fail, pass"),
     ],
 )  # fmt: skip
@@ -203,7 +203,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 
 @pytest.fixture
 def slower_by_four_percent(tmp_path: Path) -> Pair:
-    """One run a side, which may differ by 8.7 % without a change; with `run_noise` 0.3 % by 0.8."""
+    """One run per side, which may differ by 8.7 % without a change; with `run_noise` 0.3 % by 0.8."""
     return sides(tmp_path, of_lengths([100]), of_lengths([104]))
 
 
@@ -214,7 +214,7 @@ def test_limits_are_judged_and_named_by_their_lines(
     found = api.compare(*slower_by_four_percent, ["overview"], limits=path)
     assert [report.name for report in found.reports] == ["diff_overview", "limits"]
     first, second = found.reports[-1].rows()
-    assert (first["state"], second["state"], found.exit_status) == ("within", "cannot tell", 4)
+    assert (first["state"], second["state"], found.exit_status) == ("within", "inconclusive", 4)
     for row, text, place in ((first, WINDOW, "limits.toml:3"), (second, SUM, "limits.toml:4")):
         assert text in row["limit"]
         assert place in " ".join(map(str, row.values()))
@@ -234,11 +234,11 @@ def test_limits_of_a_file_and_of_the_call_are_judged_both(
 @pytest.mark.parametrize(
     ("said", "options", "status"),
     few([
-        ("run_noise = '0.3%'", {}, 1), ("", {}, 4), ("cannot_tell = 'pass'", {}, 0),
-        ("cannot_tell = 'pass'\nrun_noise = '0.3%'", {}, 1),
+        ("run_noise = '0.3%'", {}, 1), ("", {}, 4), ("inconclusive = 'pass'", {}, 0),
+        ("inconclusive = 'pass'\nrun_noise = '0.3%'", {}, 1),
         # What the call says counts for more than the file does.
         ("run_noise = '0.3%'", {"run_noise": "3%"}, 4),
-        ("cannot_tell = 'pass'", {"cannot_tell": "fail"}, 4), ("", {"cannot_tell": "pass"}, 0),
+        ("inconclusive = 'pass'", {"inconclusive": "fail"}, 4), ("", {"inconclusive": "pass"}, 0),
     ], 4),
 )  # fmt: skip
 def test_options_in_a_file(
@@ -273,8 +273,8 @@ def test_what_a_limit_cannot_say_is_refused_with_its_place(
 
 def test_flags_of_the_command_line(slower_by_four_percent: Pair, tmp_path: Path) -> None:
     for flags, status in (
-        ((), 4), (("--cannot-tell", "pass"), 0), (("--cannot-tell", "fail"), 4),
-        (("--run-noise", "0.3%"), 1), (("--run-noise", "much"), 2), (("--cannot-tell", "no"), 2),
+        ((), 4), (("--inconclusive", "pass"), 0), (("--inconclusive", "fail"), 4),
+        (("--run-noise", "0.3%"), 1), (("--run-noise", "much"), 2), (("--inconclusive", "no"), 2),
         (("--limits", "none.toml"), 3),
     ):  # fmt: skip
         called = golden_cases.run(

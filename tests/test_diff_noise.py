@@ -102,7 +102,7 @@ def test_an_interval_excludes_what_is_outside_of_it(
         # Variance 2 of one degree of freedom, standard error sqrt(2 (1 + 1/2)).
         ([0], [-1, 1], 0, 12.70620 * math.sqrt(3)),
     ],
-    ids=["two runs a side", "unequal sides", "one run against several, which varies as these do"],
+    ids=["two runs per side", "unequal sides", "one run vs. several, which varies as these do"],
 )
 def test_repeats_by_hand(
     base: list[float], other: list[float], middle: float, half: float
@@ -263,7 +263,7 @@ def test_runs_needed(deviation: float, runs: list[int]) -> None:
 
 
 def test_runs_needed_by_hand() -> None:
-    """Four runs a side, of 6 degrees of freedom: (2.4469 + 0.9057) / sqrt(2) = 2.3707."""
+    """Four runs per side, of 6 degrees of freedom: (2.4469 + 0.9057) / sqrt(2) = 2.3707."""
     assert required_runs(1, 2.371) == 4
     assert required_runs(1, 2.370) == 5
 
@@ -281,7 +281,7 @@ def test_the_smallest_visible_change() -> None:
     assert few < 1.4 < many
 
 
-# -- one run a side
+# -- one run per side
 
 
 def test_one_run_without_steps() -> None:
@@ -313,7 +313,7 @@ def test_deviations_of_sums_by_hand() -> None:
     )
     assert found[0].tolist() == pytest.approx([0.1, -0.1, 0])
     assert np.isnan(found[1]).all()
-    assert found[2].tolist() == [0, 0, 0], "of equal means only counts vary, which are no noise"
+    assert found[2].tolist() == [0, 0, 0], "of equal means only counts vary, which are not noise"
 
 
 def test_more_launches_as_long_as_before() -> None:

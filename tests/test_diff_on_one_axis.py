@@ -128,7 +128,7 @@ def test_of_ranks_the_first_that_both_sides_have_is_paired(tmp_path: Path) -> No
     assert told(report, "rank", "base_dur_ns", "other_dur_ns") == [(2, 12, 22)]
     (note,) = report.notes
     assert note.slug == "profiles-not-aligned"
-    assert note.text == "of 4 profiles before-2 and after-2 are on one axis"
+    assert note.text == "only before-2 and after-2 of 4 profiles are on one axis"
 
 
 def test_without_steps_there_are_no_pairs(tmp_path: Path) -> None:

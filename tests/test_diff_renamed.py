@@ -76,7 +76,7 @@ def test_several_kernels_of_a_category_are_one_sum(tmp_path: Path) -> None:
     assert judged(tmp_path, base, other, SUM, EACH) == {SUM: ("within", names), EACH: ("within", names)}
     # A mean of several kernels is that of none of them.
     mean = "kernels.avg_ns:3%"
-    assert judged(tmp_path, base, other, mean) == {mean: ("cannot tell", None)}
+    assert judged(tmp_path, base, other, mean) == {mean: ("inconclusive", None)}
 
 
 def test_a_kernel_of_another_category_is_a_new_one(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_the_comment_names_the_renamed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_a_recording_against_itself_is_within_every_limit(source: str, tmp_path: Path) -> None:
-    """Though one run a side shows nothing of how runs differ."""
+    """Though one run per side shows nothing of how runs differ."""
     path = SOURCES[source](run_of([[Launch(SAXPY, 500_000)]] * 2), tmp_path)
     limits = ["kernels.avg_ns:0%", "kernels.kernel_sum_ns:0%", "kernels.med_ns:0%",
               "overview.idle_pct:0pp"]  # fmt: skip

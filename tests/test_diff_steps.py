@@ -164,7 +164,7 @@ def test_steps_are_not_compared_with_a_whole_profile(tmp_path: Path, swapped: bo
     without = "base" if swapped else "other"
     assert (found.table, found.not_recorded, status) == (None, (f"annotated steps ({without})",), 4)
     (note,) = [note for note in found.notes if note.slug == "steps-not-annotated"]
-    assert note.text.startswith(f"{without} has no annotated steps: --step-range")
+    assert note.text.startswith(f"{without} has no annotated steps: name ranges")
 
 
 def test_other_reports_say_nothing_of_that(tmp_path: Path) -> None:

@@ -118,9 +118,9 @@ def test_what_exceeds_is_worse_for_certain_and_beyond_by_the_best_estimate(tmp_p
     units = slow.difference_of_repeats(HUNDRED, FIVE_MORE)
     assert units == pytest.approx((66.7 / 20, 133.3 / 20), abs=0.005)
     wanted = {
-        f"{SUM}:0%": "exceeded", f"{SUM}:4.9%": "exceeded", f"{SUM}:5.1%": "cannot tell",
-        f"{SUM}:6.6%": "cannot tell", f"{SUM}:6.7%": "within",
-        f"{SUM}:99us": "exceeded", f"{SUM}:101us": "cannot tell", f"{SUM}:133us": "cannot tell",
+        f"{SUM}:0%": "exceeded", f"{SUM}:4.9%": "exceeded", f"{SUM}:5.1%": "inconclusive",
+        f"{SUM}:6.6%": "inconclusive", f"{SUM}:6.7%": "within",
+        f"{SUM}:99us": "exceeded", f"{SUM}:101us": "inconclusive", f"{SUM}:133us": "inconclusive",
         f"{SUM}:134us": "within",
     }  # fmt: skip
     assert states(sides(tmp_path, of_lengths(HUNDRED), of_lengths(FIVE_MORE)), wanted) == wanted
@@ -157,16 +157,16 @@ def test_one_run_that_is_longer_in_one_kernel_is_no_change(tmp_path: Path) -> No
     said = ask(sides(tmp_path, base, other), ("kernels",), [limit])
     row = said.row("kernels")
     assert (row["verdict_max_ns"], interval(row, "max_ns")) == ("~", near(expected))
-    assert said.states == {limit: "cannot tell"}
+    assert said.states == {limit: "inconclusive"}
 
 
-# -- one run a side
+# -- one run per side
 
 
 @pairs
 def test_two_values_show_nothing_below_nine_percent(pair: Pair, tmp_path: Path) -> None:
     runs = sides(tmp_path, of_lengths([100]), of_lengths([104]), pair)
-    wanted = {f"{SUM}:3%": "cannot tell", f"{SUM}:14%": "within"}
+    wanted = {f"{SUM}:3%": "inconclusive", f"{SUM}:14%": "within"}
     said = ask(runs, ("overview",), wanted)
     row = said.row("overview")
     assert (row["basis"], row["verdict"]) == ("single run", "~")
@@ -178,28 +178,28 @@ def test_two_values_show_nothing_below_nine_percent(pair: Pair, tmp_path: Path) 
 def test_what_cannot_be_told_fails_or_passes(tmp_path: Path) -> None:
     runs = sides(tmp_path, of_lengths([100]), of_lengths([104]))
     limit = f"{SUM}:3%"
-    for options, status in (({}, 4), ({"cannot_tell": "fail"}, 4), ({"cannot_tell": "pass"}, 0)):
+    for options, status in (({}, 4), ({"inconclusive": "fail"}, 4), ({"inconclusive": "pass"}, 0)):
         said = ask(runs, (), [limit], **options)
-        assert (said.states, said.result.exit_status) == ({limit: "cannot tell"}, status)
+        assert (said.states, said.result.exit_status) == ({limit: "inconclusive"}, status)
     with pytest.raises(UsageError, match="pass"):
-        api.compare(*runs, fail_on=[limit], cannot_tell="ignore")
+        api.compare(*runs, fail_on=[limit], inconclusive="ignore")
 
 
 def test_two_values_far_apart_differ(tmp_path: Path) -> None:
     """1.1 / 1.087 is beyond 1, and 1.1 * 1.087 is 1.195."""
     runs = sides(tmp_path, of_lengths([100]), of_lengths([110]))
-    wanted = {f"{SUM}:3%": "exceeded", f"{SUM}:11%": "cannot tell", f"{SUM}:20%": "within"}
+    wanted = {f"{SUM}:3%": "exceeded", f"{SUM}:11%": "inconclusive", f"{SUM}:20%": "within"}
     said = ask(runs, ("overview",), wanted)
     assert said.row("overview")["verdict"] == "worse"
     assert said.states == wanted
     # What is exceeded is not let pass with what cannot be told.
-    assert ask(runs, (), wanted, cannot_tell="pass").result.exit_status == 1
+    assert ask(runs, (), wanted, inconclusive="pass").result.exit_status == 1
 
 
 def test_who_knows_how_runs_differ_sees_more(tmp_path: Path) -> None:
     runs = sides(tmp_path, of_lengths([100]), of_lengths([104]))
     limit = f"{SUM}:3%"
-    for noise, verdict, state in (("0.3%", "worse", "exceeded"), ("3%", "~", "cannot tell")):
+    for noise, verdict, state in (("0.3%", "worse", "exceeded"), ("3%", "~", "inconclusive")):
         said = ask(runs, ("overview",), [limit], run_noise=noise)
         row = said.row("overview")
         expected = slow.single(100, 104, float(noise.rstrip("%")) / 100)
@@ -223,7 +223,7 @@ def test_extremes_of_one_run_a_side_have_no_interval(tmp_path: Path) -> None:
     for measure in ("max_ns", "min_ns", "med_ns"):
         assert row[f"verdict_{measure}"] == "~", measure
         assert interval(row, measure) == (None, None), measure
-    assert said.states == {limit: "cannot tell"}
+    assert said.states == {limit: "inconclusive"}
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_steps_of_one_run_a_side(name: str, pair: Pair, tmp_path: Path) -> None:
         state, verdict = slow.state(found, change, 3), slow.verdict(found)
         wanted = {
             "kernels.per_step_ns:3%": state, f"{AVG}:3%": state,
-            f"{SUM}:3%": state if same_number else "cannot tell",
+            f"{SUM}:3%": state if same_number else "inconclusive",
         }  # fmt: skip
         said = ask(runs, ("kernels", "overview"), wanted, **options)
         row = said.row("kernels")
@@ -269,7 +269,7 @@ def test_lengths_of_steps_themselves(name: str, source: str, tmp_path: Path) -> 
     base, other, expected, state = BY_STEP[name]
     runs = sides(tmp_path, of_step_lengths(base), of_step_lengths(other), (source, source))
     same_number = len(base) == len(other)
-    wanted = {"steps.avg_ns:3%": state, "steps.dur_ns:3%": state if same_number else "cannot tell"}
+    wanted = {"steps.avg_ns:3%": state, "steps.dur_ns:3%": state if same_number else "inconclusive"}
     said = ask(runs, ("steps",), wanted, run_noise="1%")
     row = said.row("steps")
     assert (row["basis"], row["verdict_dur_ns"] is None) == ("within run", not same_number)
@@ -304,7 +304,7 @@ def test_calls_by_step(name: str, tmp_path: Path) -> None:
     same_number = len(base) == len(other)
     limit = "api_vs_kernel[/LaunchKernel/]"
     wanted = {f"{limit}.per_step_ns:3%": state,
-              f"{limit}.api_sum_ns:3%": state if same_number else "cannot tell"}  # fmt: skip
+              f"{limit}.api_sum_ns:3%": state if same_number else "inconclusive"}  # fmt: skip
     said = ask(runs, ("api_vs_kernel",), wanted, run_noise="1%")
     row = said.row("api_vs_kernel", "cudaLaunchKernel")
     assert row["basis"] == "within run"
@@ -320,7 +320,7 @@ def test_of_nineteen_steps_nothing_is_computed(tmp_path: Path) -> None:
     row = said.row("overview")
     assert (row["basis"], row["verdict"]) == ("single run", "~")
     assert interval(row) == pytest.approx(slow.single(mean(base), mean(other)), abs=5e-4)
-    assert said.states == {limit: "cannot tell"}
+    assert said.states == {limit: "inconclusive"}
 
 
 def noisy(kind: str, count: int, seed: int) -> list[float]:

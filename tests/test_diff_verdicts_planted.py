@@ -68,7 +68,7 @@ def test_more_launches_are_counted(source: str, tmp_path: Path) -> None:
         "kernels.kernel_count:3%": "exceeded", "kernels.kernel_count:4": "exceeded",
         "kernels.kernel_count:5": "within", "kernels.kernel_count:5%": "within",
         "kernels.kernel_sum_ns:3%": slow.state(expected, 5.0, 3),
-        "kernels.avg_ns:3%": "within" if source in WITH_UUID else "cannot tell",
+        "kernels.avg_ns:3%": "within" if source in WITH_UUID else "inconclusive",
     }  # fmt: skip
     said = ask(runs, ("kernels",), wanted)
     row = said.row("kernels")
@@ -96,12 +96,12 @@ def test_counts_of_repeats_are_noise_where_these_disagree(tmp_path: Path) -> Non
     assert low < 0
     said = ask(sides(tmp_path / "b", runs(95, 100, 105), runs(98, 105, 112)), ("kernels",), [limit])
     assert said.row("kernels")["verdict_kernel_count"] == "~"
-    assert said.states == {limit: "cannot tell"}
+    assert said.states == {limit: "inconclusive"}
 
 
 @pairs_with_steps
 def test_more_copies(pair: Pair, tmp_path: Path) -> None:
-    """Five for three. Bytes are exact; of the time there is one value a side, far more than 8.7 % up."""
+    """Five for three. Bytes are exact; of the time there is one value per side, more than 8.7 % up."""
     work = [*[Copy(10_000)] * 3, Launch(SAXPY, 50_000)]
     base, other = run_of([work] * 20), run_of([[*[Copy(10_000)] * 2, *work]] * 20)
     wanted = {
@@ -177,7 +177,7 @@ def test_a_change_below_three_percent_is_the_same(tmp_path: Path) -> None:
 @pairs
 def test_time_between_steps_of_one_run_a_side(pair: Pair, tmp_path: Path) -> None:
     """The window is nearly twice as long, far beyond 32 %; of idle time one run shows nothing."""
-    wanted = {"overview.window_ns:3%": "exceeded", "overview.idle_pct:1pp": "cannot tell"}
+    wanted = {"overview.window_ns:3%": "exceeded", "overview.idle_pct:1pp": "inconclusive"}
     said = ask(host_later(tmp_path, pair, [0]), ("overview",), wanted)
     row = said.row("overview")
     assert (row["verdict_window_ns"], row["verdict_idle_pct"]) == ("worse", "~")
@@ -186,11 +186,11 @@ def test_time_between_steps_of_one_run_a_side(pair: Pair, tmp_path: Path) -> Non
 
 @pairs
 def test_one_new_gap(pair: Pair, tmp_path: Path) -> None:
-    """500 us in 10 ms: of one run a side this may be how runs differ, of three alike it cannot."""
+    """500 us in 10 ms: of one run per side this may be how runs differ, of three alike it cannot."""
     assert LATE_NS == 500_000
     limits = ("overview.window_ns:3%", "overview.window_ns:100us")
     one = sides(tmp_path / "one", [training()], [training(CHANGES["waiting"])], pair)
-    assert states(one, limits) == dict.fromkeys(limits, "cannot tell")
+    assert states(one, limits) == dict.fromkeys(limits, "inconclusive")
     three = sides(tmp_path / "three", [training()] * 3, [training(CHANGES["waiting"])] * 3, pair)
     assert states(three, limits) == dict.fromkeys(limits, "exceeded")
 
@@ -210,7 +210,7 @@ def test_half_the_steps_each_slower(
     sums = (SUM, "overview.window_ns", "kernels.kernel_sum_ns", "kernels.kernel_count",
             "steps.dur_ns", "api_vs_kernel.api_sum_ns")  # fmt: skip
     means = ("kernels.per_step_ns", "kernels.avg_ns", "steps.avg_ns")
-    wanted = {f"{name}:3%": "cannot tell" for name in sums}
+    wanted = {f"{name}:3%": "inconclusive" for name in sums}
     assert states(runs, wanted) == wanted
     wanted |= {f"{name}:3%": "exceeded" for name in means}
     said = ask(runs, ("kernels", "overview"), wanted)
@@ -238,7 +238,7 @@ def test_repeats_with_other_numbers_of_steps(tmp_path: Path) -> None:
     by_run = [[start + 0.01 * run for run in range(4)] for start in (10, 11)]
     base, other = ([of_steps([each] * count)[0] for each in values]
                    for values, count in zip(by_run, (12, 8), strict=True))  # fmt: skip
-    wanted = {"kernels.kernel_sum_ns:3%": "cannot tell", "kernels.per_step_ns:3%": "exceeded",
+    wanted = {"kernels.kernel_sum_ns:3%": "inconclusive", "kernels.per_step_ns:3%": "exceeded",
               "kernels.per_step_ns:12%": "within"}  # fmt: skip
     said = ask(sides(tmp_path, base, other), ("kernels",), wanted)
     row = said.row("kernels")
@@ -254,11 +254,11 @@ def test_a_whole_profile_is_no_step(pair: Pair, tmp_path: Path) -> None:
     runs = sides(tmp_path, of_steps([10.0] * 20), of_steps([9.0] * 20), pair)
     limits = ("steps.dur_ns:3%", "steps.avg_ns:3%", "kernels.per_step_ns:3%")
     said = ask(runs, ("steps", "kernels"), limits)
-    assert said.states == dict.fromkeys(limits, "cannot tell")
+    assert said.states == dict.fromkeys(limits, "inconclusive")
     judged = {value for row in said.rows.get("steps", []) for name, value in row.items()
               if name.startswith("verdict")}  # fmt: skip
     assert judged <= {None}
-    # Each kernel has one value a side: 0.9 * 1.087 is less than 1.
+    # Each kernel has one value per side: 0.9 * 1.087 is less than 1.
     assert said.row("kernels")["verdict_avg_ns"] == "better"
 
 
@@ -281,7 +281,7 @@ def test_percentages_differ_by_points(pair: Pair, tmp_path: Path) -> None:
     runs = sides(tmp_path, [run(each) for each in base], [run(each) for each in other], pair)
     wanted = {
         "overview.idle_pct:1pp": "exceeded", "overview.idle_pct:1.9pp": "exceeded",
-        "overview.idle_pct:2.1pp": "cannot tell", "overview.idle_pct:2.5pp": "cannot tell",
+        "overview.idle_pct:2.1pp": "inconclusive", "overview.idle_pct:2.5pp": "inconclusive",
         "overview.idle_pct:2.6pp": "within",
     }  # fmt: skip
     said = ask(runs, ("overview",), wanted)
@@ -300,7 +300,7 @@ def test_what_comes_from_nothing_has_no_ratio(pair: Pair, tmp_path: Path) -> Non
     limit = "kernels[/apply/].kernel_sum_ns"
     wanted = {
         f"{limit}:3%": "exceeded", f"{limit}:300%": "exceeded", f"{limit}:3.9ms": "exceeded",
-        f"{limit}:4.1ms": "cannot tell", f"{limit}:6.4ms": "cannot tell", f"{limit}:6.5ms": "within",
+        f"{limit}:4.1ms": "inconclusive", f"{limit}:6.4ms": "inconclusive", f"{limit}:6.5ms": "within",
     }  # fmt: skip
     said = ask(sides(tmp_path, [run_of([work])] * 3, other, pair), ("kernels",), wanted)
     row = said.row("kernels", "apply")
@@ -315,7 +315,7 @@ def test_what_comes_from_nothing_has_no_ratio(pair: Pair, tmp_path: Path) -> Non
 
 @pairs
 def test_a_mix_is_split_kernel_by_kernel(pair: Pair, tmp_path: Path) -> None:
-    """More launches, and slower; no change; one gone; one new: 0 us by count in all, 210 us by mean."""
+    """More launches, and slower; no change; one gone; one new: 0 us by count in total, 210 us by mean."""
 
     def mixed(*kernels: tuple[Function, int, int]) -> Workload:
         """So many launches of each, of so many us in sum."""
@@ -388,7 +388,7 @@ def test_less_work_in_the_same_time_is_not_better(pair: Pair, tmp_path: Path) ->
     assert row["ratio_kernel_sum"] == pytest.approx(0.9)
     assert row["ratio_window"] == pytest.approx(1.0, abs=1e-3)
     assert "better" not in [value for name, value in row.items() if name.startswith("verdict")]
-    assert said.states == {limit: "cannot tell"}
+    assert said.states == {limit: "inconclusive"}
     assert "work" in said.limits[limit]["reason"]
     assert not said.result.answer.startswith("faster")
 
@@ -407,7 +407,7 @@ def test_two_cuts_of_a_training_run_are_not_faster() -> None:
         judged = {name: value for name, value in row.items() if name.startswith("verdict")}
         assert len(judged) > 4
         assert "better" not in judged.values(), judged
-    assert (said.states, said.result.exit_status) == ({limit: "cannot tell"}, 4)
+    assert (said.states, said.result.exit_status) == ({limit: "inconclusive"}, 4)
     assert "lost more" in said.limits[limit]["reason"]  # launches at the edges of the cuts
     assert not said.result.answer.startswith("faster")
 
@@ -419,8 +419,8 @@ def test_two_cuts_of_a_training_run_are_not_faster() -> None:
     ("base", "other", "word"),
     few([
         (HUNDRED, FIVE_MORE, "slower"), (FIVE_MORE, HUNDRED, "faster"),
-        (HUNDRED, [101.0, 99.0, 100.0, 102.0, 100.0], "same"), ([100], [104], "cannot tell"),
-        (HUNDRED, REPEATED["R5"][1], "cannot tell"), ([100], [120], "slower"),
+        (HUNDRED, [101.0, 99.0, 100.0, 102.0, 100.0], "same"), ([100], [104], "inconclusive"),
+        (HUNDRED, REPEATED["R5"][1], "inconclusive"), ([100], [120], "slower"),
     ], 2),
 )  # fmt: skip
 def test_the_answer(base: Sequence[float], other: Sequence[float], word: str, tmp_path: Path) -> None:
@@ -429,7 +429,7 @@ def test_the_answer(base: Sequence[float], other: Sequence[float], word: str, tm
     assert found.answer.startswith(word)
     assert "\n" not in found.answer
     names = [report.name.removeprefix("diff_") for report in found.reports]
-    assert names[:2] == ["account", "culprits"]
+    assert names[:2] == ["account", "contributors"]
     named = api.compare(*runs, ["overview"])
     assert [report.name for report in named.reports] == ["diff_overview"]
     assert named.answer.startswith(word)

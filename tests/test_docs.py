@@ -189,7 +189,7 @@ def test_reports_are_documented() -> None:
 
 def test_formats_are_documented() -> None:
     for name in FORMATS:
-        assert re.search(rf"--format`, `-f` [^|]*\b{name}\b", text_of("cli.md"))
+        assert re.search(rf"--format`, `-f` [^\n]*\b{name}\b", text_of("cli.md"))
 
 
 def test_tables_and_views_are_documented() -> None:
@@ -229,7 +229,7 @@ _TABLE_ROW = re.compile(r"^\| [^|]* \| ([^|]*) \|$", re.M)
 
 
 def unknown_names(page: str) -> Iterator[str]:
-    """What the second column of tables names that is no report, option, column, command or flag."""
+    """What the second column of tables names that is not a report, option, column, command or flag."""
     known = {column.name for name in REPORTS for column in query(name).every_column}
     known |= {*REPORTS, ""}
     known |= {f"{name}:{option.name}" for name in REPORTS for option in query(name).options}

@@ -114,7 +114,7 @@ def test_the_limits_of_the_page_are_read(runner: Runner) -> None:
     said = re.sub(r"^# (\w+ = )", r"\1", block("toml"), flags=re.M)
     (runner.work / "limits.toml").write_text(said)
     both = read_limits_file(runner.work / "limits.toml")
-    assert (both.run_noise, both.cannot_tell) == ("0.3%", "pass")
+    assert (both.run_noise, both.inconclusive) == ("0.3%", "pass")
 
 
 def test_jobs_record_five_runs_and_hand_them_to_the_gate(runner: Runner) -> None:
@@ -141,7 +141,7 @@ def test_jobs_record_five_runs_and_hand_them_to_the_gate(runner: Runner) -> None
         # 10 % longer: three runs are enough to see it.
         pytest.param([100 + each for each in QUIET], 1, "**exceeded**: `steps.avg_ns:3%`", 2,
                      marks=pytest.mark.slow),
-        pytest.param(NOISY, 4, "**cannot tell**: `steps.avg_ns:3%`", 0, marks=pytest.mark.slow),
+        pytest.param(NOISY, 4, "**inconclusive**: `steps.avg_ns:3%`", 0, marks=pytest.mark.slow),
     ],
     ids=["quiet", "slower", "noisy"],
 )  # fmt: skip

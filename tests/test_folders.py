@@ -14,10 +14,14 @@ from golden_cases import FIXTURES, Outcome, run
 
 from nsysconv import api
 from nsysconv.api.importing import import_files
-from nsysconv.api.inputs import files_to_read
+from nsysconv.api.inputs import SkippedFile, files_to_read, passed_lines
 
 BASIC = NSYS / "basic-3.25.0.sqlite"
 TRACE = FIXTURES / "kineto" / "operators-2.13.json"
+SKIPPED = (
+    "skipped: 3 files: a SQLite database of another program (job/bookmarks.sqlite), "
+    "the file is empty (job/empty.err), a text file, but not a profile (job/job.log)"
+)
 CUT_OFF = "nsysconv: job/half.sqlite: the file is cut off: "
 LIMIT = "overview.kernel_sum_ns:50%"
 
@@ -49,7 +53,7 @@ COMMANDS = [
     ("import", "job", "--strict"),
     ("diff", "job", "job", "overview"),
     ("diff", "job", BASIC, "overview", "--fail-on", LIMIT),
-    ("diff", BASIC, "job", "overview", "--fail-on", LIMIT, "--cannot-tell", "pass"),
+    ("diff", BASIC, "job", "overview", "--fail-on", LIMIT, "--inconclusive", "pass"),
 ]
 
 
@@ -62,8 +66,8 @@ def test_a_damaged_profile_is_an_input_that_could_not_be_read(
     assert outcome.status == 3, outcome
     assert outcome.out, "the rest is done"
     assert CUT_OFF in outcome.err
-    others = [line for line in outcome.err.splitlines() if line.startswith("skipped: job/")]
-    assert len(others) == 3 * words.count("job"), outcome.err
+    others = [line for line in outcome.err.splitlines() if line.startswith("skipped: ")]
+    assert others == [SKIPPED] * words.count("job"), outcome.err
     (folder / "job" / "half.sqlite").unlink()
     again = run(*words, cwd=folder) if words[0] != "import" else _imported_anew(words, folder)
     assert again.status == (4 if "metrics" in words else 0), again
@@ -72,6 +76,28 @@ def test_a_damaged_profile_is_an_input_that_could_not_be_read(
 def _imported_anew(words: tuple[str, ...], folder: Path) -> Outcome:
     (folder / "job.db").unlink()
     return run(*words, cwd=folder)
+
+
+def test_a_folder_without_profiles_is_refused_in_a_line(folder: Path) -> None:
+    for name in ("whole.sqlite", "half.sqlite"):
+        (folder / "job" / name).unlink()
+    (folder / "job" / "other.log").write_text("step 2\n")
+    shutil.copyfile(folder / "job" / "other.log", folder / "job" / "copy.log")
+    outcome = run("job", cwd=folder)
+    assert (outcome.status, outcome.out) == (3, "")
+    (line,) = outcome.err.splitlines()
+    assert line.startswith(
+        "nsysconv: job: no profile in it; 4 files skipped: a text file, but not a profile (2), "
+    )
+
+
+def test_copies_in_another_form_are_a_line(tmp_path: Path) -> None:
+    files = [SkippedFile(Path(f"job/r{n}.nsys-rep"), f"its export r{n}.sqlite is read") for n in range(9)]
+    older = SkippedFile(Path("job/s.sqlite"), "an export older than s.nsys-rep, which is read instead")
+    assert [*passed_lines([*files, older])] == [
+        "9 files, such as job/r0.nsys-rep: its export r0.sqlite is read",
+        "job/s.sqlite: an export older than s.nsys-rep, which is read instead",
+    ]
 
 
 def test_a_limit_that_is_exceeded_is_still_shown(folder: Path) -> None:
@@ -85,11 +111,11 @@ def test_reports_say_that_a_file_is_left_out(folder: Path) -> None:
     (found,) = json.loads(run("report", "job", "overview", "-f", "json", cwd=folder).out)["reports"]
     (note,) = [note for note in found["notes"] if note["slug"] == "files-unread"]
     assert (note["severity"], note["count"], note["where"]) == ("dropped", 1, "job/half.sqlite")
-    assert "! dropped: files that could not be read are left out" in run("job", cwd=folder).out
+    assert "! dropped: unreadable files were left out" in run("job", cwd=folder).out
     result = api.compare(folder / "job", BASIC, ["overview"])
     assert result.exit_status == 3
     assert [note.text for note in result.headline.notes if note.slug == "files-unread"] == [
-        "base: files that could not be read are left out"
+        "base: unreadable files were left out"
     ]
 
 
@@ -109,7 +135,9 @@ def test_what_nvprof_printed_beside_its_profile_is_skipped(folder: Path) -> None
     for words in (("import", "job"), ("report", "job", "overview"), ("diff", "job", "job", "steps")):
         outcome = run(*words, cwd=folder)
         assert outcome.status == 0, outcome
-        assert "skipped: job/nvprof.log: the log holds no table: the profile was" in outcome.err
+        assert "skipped: 4 files: " in outcome.err
+        assert "the log holds no table: the profile was" in outcome.err
+        assert "(job/nvprof.log)" in outcome.err
 
 
 def test_the_last_line_of_an_import_counts_what_did_not_come_in(folder: Path) -> None:
@@ -155,7 +183,7 @@ def test_a_copy_in_a_folder_is_read_once(twice: Path) -> None:
 def test_a_copy_is_no_second_run_of_a_side(side: str, twice: Path) -> None:
     outcome = run("diff", side, "job/c.json", "overview", cwd=twice)
     assert outcome.status == 0, outcome
-    assert "2 runs against 1 run" in " ".join(outcome.out.split())
+    assert "2 runs vs. 1 run" in " ".join(outcome.out.split())
     assert COPY in outcome.err.splitlines()
 
 

@@ -91,5 +91,5 @@ def test_the_manual_page_is_plain_roff() -> None:
     shown = re.sub(r".\x08", "", done.stdout)
     assert "`" not in shown
     # Bars, backslashes and signs beyond ASCII come through.
-    assert "text · csv · tsv" in shown
+    assert "text, csv, tsv" in shown
     assert r"train\.(\d+)\." in shown

@@ -192,7 +192,7 @@ def test_endless_compressed_trace_is_refused_in_little_memory(tmp_path: Path) ->
 
 def test_a_compressed_event_of_any_length_is_refused_in_little_memory(tmp_path: Path) -> None:
     """It is whole, but to see what is wrong with it would take 20 times its size: a character that takes
-    four bytes makes all of them take as much, and each backslash would be mended.
+    four bytes makes all of them take as much, and each backslash would be fixed.
     """
     filling = [b"\\z" * (1 << 19)] * 120
     _refused_in_little_memory(

@@ -129,7 +129,7 @@ def test_a_tag_chooses_profiles(tmp_path: Path) -> None:
         assert profile.profile.ref.label == OTHER.stem
     # As a side of a comparison they are repeats; a report is on one run, and says which there are.
     answer = nsysconv.compare(f"{store}@commit=abc", OTHER, "kernels").answer
-    assert "2 runs against 1 run" in answer
+    assert "2 runs vs. 1 run" in answer
     with pytest.raises(UsageError, match="holds 2 runs: name one"):
         nsysconv.report_on(f"{store}@host=n1", ["kernels"])
     with pytest.raises(UsageError, match="2 profiles with host=n1"):

@@ -29,7 +29,7 @@ STACKS = {
     "a module": ("nn.Module: Linear_0", "nn.Module: Linear_0"),
     "a text": ("token", None),
     "a text behind a function": ("train.py(9): main token", None),
-    "a line that is no number": ("train.py(token): main", None),
+    "a line that is not a number": ("train.py(token): main", None),
     "no Python file": ("token(9): main", None),
 }  # fmt: skip
 

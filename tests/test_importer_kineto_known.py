@@ -50,7 +50,7 @@ def text_of(events: list[Any]) -> bytes:
 
 
 def events_of(path: Path) -> list[Any]:
-    """The events of a trace; none of one that is no JSON."""
+    """The events of a trace; none of one that is not JSON."""
     content = path.read_bytes()
     try:
         found = json.loads(gzip.decompress(content) if path.suffix == ".gz" else content)
@@ -119,7 +119,7 @@ def test_all_args_of_a_category(category: str, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_an_unknown_category_beside_known_ones() -> None:
-    """Its row, known by its stream, is not lost, nor is that of its neighbour."""
+    """Its row, known by its stream, is not lost, nor is that of its neighbor."""
     kernel = {"ph": "X", "name": "k", "pid": 0, "tid": 7, "ts": 5, "dur": 2,
               "args": {"device": 0, "stream": 7}}  # fmt: skip
     text = b",".join(

@@ -69,4 +69,4 @@ def test_a_real_trace_says_that_memory_was_recorded() -> None:
         line for line in nsysconv.info(REAL / "bug_reports/b50.json")[1].rows()
         if line["fact"] == Fact.MEMORY_EVENTS.label
     )  # fmt: skip
-    assert lines["advice"] == "`profile_memory=True` was set, but nothing of it is in the trace."
+    assert lines["advice"] == "`profile_memory=True` was set, but it is not in the trace."

@@ -163,7 +163,7 @@ def test_kernel_sums_are_those_of_tracelens(path: Path) -> None:
         if name in rows:
             assert rows[name]["kernel_sum_ns"] == pytest.approx(total, abs=5), name
             assert rows[name]["kernel_count"] == counts[name], name
-    # It lists copies and sets as kernels, too.
+    # It lists copies and memsets as kernels, too.
     assert {name for name in published if name not in rows} <= {
         name for name in published if name.startswith(("Memcpy", "Memset"))
     }

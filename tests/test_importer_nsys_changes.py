@@ -345,7 +345,7 @@ def test_a_kernel_without_its_full_name_has_its_short_one(change: Change, change
     assert _both_ways(source, _names_of_kernels) == short
     notes = _both_ways(source, lambda p: {(n.slug, n.text) for n in p.notes})
     assert [text.partition(";")[2] for slug, text in notes if slug == "nameless-id"] == [
-        " shown by another name that it holds"]  # fmt: skip
+        " shown by another name that it has"]  # fmt: skip
 
 
 @pytest.mark.parametrize("column", ["shortName", "mangledName"])

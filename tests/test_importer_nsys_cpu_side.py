@@ -647,7 +647,7 @@ def test_whole_numbers_are_of_the_type_of_fractions() -> None:
 
 
 def test_a_damaged_value_beside_fractions(altered: OpenIt) -> None:
-    """One cell that is no number leaves the fractions as they are."""
+    """One cell that is not a number leaves the fractions as they are."""
     profile = altered("UPDATE GPU_METRICS SET value = 75.5 WHERE value = 75;"
                       "UPDATE GPU_METRICS SET value = 'x' WHERE value = 50")  # fmt: skip
     assert (0, 1_000, ACTIVE, "%", 75.5) in _samples(profile)

@@ -137,7 +137,7 @@ DAMAGED = {
     "a kernel starts in the year 1678": f"UPDATE {KERNEL} SET start = -(1 << 62) WHERE rowid = 2",
     "a call returned text": "UPDATE CUPTI_ACTIVITY_KIND_RUNTIME SET returnValue = 'fine' "
                             "WHERE rowid = 20",
-    "a range has a colour by name": "UPDATE NVTX_EVENTS SET color = 'red' WHERE eventType = 34",
+    "a range has a color by name": "UPDATE NVTX_EVENTS SET color = 'red' WHERE eventType = 34",
 }  # fmt: skip
 
 

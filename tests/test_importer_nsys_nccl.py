@@ -308,11 +308,11 @@ SCHEMAS = {
         f"arrayOrUnionDetail, 0 FROM {ENTRIES} {OF_SIZE}",
     "a type that is not known": f"UPDATE {ENTRIES} SET type = 99 {OF_SIZE}",
     "a field beyond the payload": f"UPDATE {ENTRIES} SET offset = 17 {OF_SIZE}",
-    "an offset that is no number": f"UPDATE {ENTRIES} SET offset = 'x' {OF_SIZE}",
+    "an offset that is not a number": f"UPDATE {ENTRIES} SET offset = 'x' {OF_SIZE}",
     "two sizes of one schema":
         "INSERT INTO NVTX_PAYLOAD_SCHEMAS (domainId, schemaId, payloadSize) "
         "VALUES (1, 16777223, 32), (3, 16777223, 32)",
-    "a size that is no number":
+    "a size that is not a number":
         "UPDATE NVTX_PAYLOAD_SCHEMAS SET payloadSize = 'x' WHERE schemaId = 16777223",
 }  # fmt: skip
 

@@ -35,8 +35,8 @@ MESSAGES = {
     "lfs-pointer.sqlite": ("Git LFS pointer", "git lfs pull"),
     "empty.sqlite": ("empty", "again"),
     "truncated.sqlite": ("cut off", "59,392", "29,696", "again"),
-    "foreign.sqlite": ("another program", "bookmark", "Nsight Systems"),
-    "report.nsys-rep": ("not a SQLite database", "Nsight Systems"),
+    "foreign.sqlite": ("another program", "bookmark", "nsys export"),
+    "report.nsys-rep": ("not a profile", "nsys report or SQLite export"),
 }
 
 

@@ -310,7 +310,7 @@ def test_runs_that_measure_counters(damaged: Damaged) -> None:
                           "CONCURRENT_KERNEL", "RUNTIME", "DRIVER", "MEMCPY", "MEMSET", "OVERHEAD",
                           "SYNCHRONIZATION", "MARKER", "MARKER_DATA")))  # fmt: skip
     assert profile.facts == {Fact.KERNELS, Fact.DEVICES, Fact.UTC}
-    assert "longer" in _note(profile, "kernels-serialised").text
+    assert "longer" in _note(profile, "kernels-serialized").text
     assert {row["pid"] for row in event_rows(profile, "kernel")} == {4242}
 
 
@@ -330,7 +330,7 @@ def test_kernels_of_every_table_count(damaged: Damaged) -> None:
     kernels = event_rows(profile, "kernel")
     assert len(kernels) == 10
     assert sum(row["dur_ns"] for row in kernels) == 38_000 + 10_000 + 4_000
-    assert "told to" in _note(profile, "kernels-serialised").text
+    assert "asked to" in _note(profile, "kernels-serialized").text
 
 
 def test_clocks_that_disagree(changed: Changed) -> None:
@@ -440,7 +440,7 @@ def test_directives_are_rows_of_their_threads(profile_of: ProfileOf, constructs:
 def test_what_the_host_did_in_directives(constructs: Path) -> None:
     """In the host parts 20-30 us (an API call till 21) and 100-130 us (the profiler 105-118).
 
-    What lasts no time is no activity.
+    What lasts no time is not an activity.
     """
     with api.open(constructs) as profile:
         rows = profile.report("idle_host").rows()

@@ -159,7 +159,7 @@ def test_a_trace_that_ends_within_a_row() -> None:
 
 @pytest.mark.parametrize("name", ["basic-gpu-trace.csv", "basic-gpu-trace.txt"])
 @pytest.mark.parametrize(("old", "new"), [
-    (b"stencil [107]", b"sten\xf8il [107]"),  # a name that is no UTF-8
+    (b"stencil [107]", b"sten\xf8il [107]"),  # a name that is not UTF-8
     (b"stencil [107]", b"sten\rcil [107]"),  # a line end of old within a name
     (b"\n172.0", b"\nd\xe9j\xe0 vu, d\xe9j\xe0 lu, \xe9tape 2\n172.0"),  # a program's output
 ])  # fmt: skip
@@ -399,7 +399,7 @@ def test_names_are_read_whole_without_quotes(name: str, tmp_path: Path) -> None:
 def test_what_of_no_row_could_be_read_is_not_known_to_be_nothing(
     name: str, column: int, facts: set[Fact], tmp_path: Path
 ) -> None:
-    """Numbers with decimal commas: a cell too many that is no part of a name."""
+    """Numbers with decimal commas: a cell too many that is not part of a name."""
     lines = (FOLDER / name).read_text("utf-8").splitlines()
     begin = next(i for i, line in enumerate(lines) if line.startswith(('"Start"', '"Type"'))) + 2
     spoilt = [line if i < begin or "[CUDA" in line or "API" in line

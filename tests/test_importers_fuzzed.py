@@ -184,7 +184,7 @@ def test_a_row_of_no_kind_is_counted(
     )  # fmt: skip
     with profile_in_place(BASIC) as profile:
         before = len(event_rows(profile, ours))
-    said = (f"{table}: rows whose {column} is no whole number were left out", 1)
+    said = (f"{table}: rows whose {column} is not a whole number were left out", 1)
 
     def found(profile: Profile) -> object:
         return len(event_rows(profile, ours)), _dropped(profile)
@@ -246,7 +246,7 @@ CELLS: dict[str, tuple[Path, tuple[str, ...], Read, object]] = {
     "process 0, which stands for none, in all rows": (
         BASIC, ("UPDATE CUPTI_ACTIVITY_KIND_SYNCHRONIZATION SET globalPid = globalPid << 24",),
         _syncs, [(None, 0)] * 2),
-    "a priority that is no number": (
+    "a priority that is not a number": (
         BASIC, ("UPDATE TARGET_INFO_CUDA_STREAM SET priority = x'3132'",), _priorities, {None}),
     "ranges of an unknown kind are counted": (
         BASIC, ("UPDATE NVTX_EVENTS SET eventType = 99 WHERE eventType = 59",), _dropped,
@@ -373,7 +373,7 @@ def test_what_two_tools_printed_into_one_file_is_refused_with_both_names(tmp_pat
     error = _refused(source)
     assert "nvprof log" in error.what
     assert "nvidia-smi log" in error.what
-    assert "cut it" in error.hint
+    assert "Split it" in error.hint
 
 
 def test_a_log_of_very_many_runs_is_refused(tmp_path: Path) -> None:

@@ -151,6 +151,8 @@ def test_the_list_says_what_any_rank_can_answer(ranks: Path) -> None:
 
 def test_titles_of_the_list_are_whole_at_80_columns(tmp_path: Path) -> None:
     told = words(run("report", BASIC, "--list", cwd=tmp_path, width=80).out)
+    piped = run("report", BASIC, "--list", cwd=tmp_path).out
+    assert max(map(len, piped.splitlines())) <= 120, "as wide as $COLUMNS says"
     rows = api.reports(BASIC).rows()
     assert {row["report"] for row in rows} == set(REPORTS)
     for row in rows:
@@ -172,15 +174,16 @@ def test_an_answer_does_not_replace_the_profile(ask: tuple[str, ...], tmp_path: 
     assert (tmp_path / "t.json").read_bytes() == TRACE.read_bytes()
 
 
-def test_files_of_a_folder_that_nobody_knows_are_a_line_each(tmp_path: Path) -> None:
+def test_files_of_a_folder_that_nobody_knows_are_counted_in_a_line(tmp_path: Path) -> None:
     folder = tmp_path / "job"
     folder.mkdir()
     shutil.copyfile(BASIC, folder / "rank0.sqlite")
-    for name in ("a.sqlite", "b.sqlite"):
-        shutil.copyfile(FIXTURES / "odd" / "foreign.sqlite", folder / name)
+    shutil.copyfile(FIXTURES / "odd" / "foreign.sqlite", folder / "a.sqlite")
+    for name in ("b.log", "c.log"):
+        (folder / name).write_bytes(b"")
     outcome = run("report", "job", "kernels", cwd=tmp_path)
     assert outcome.status == 0
-    assert [line.split(":")[0] for line in outcome.err.splitlines()][:2] == ["skipped"] * 2
-    assert outcome.err.splitlines()[2:] == [
-        "`nsysconv info FILE` says more of a file that was skipped."
+    assert outcome.err.splitlines() == [
+        "skipped: 3 files: the file is empty (2), a SQLite database of another program (job/a.sqlite)",
+        "For details on a skipped file: nsysconv info FILE",
     ]

@@ -29,7 +29,7 @@ ALONE = 9
 def check(path: Path, tmp_path: Path, alone: Sequence[str] = REPORTS) -> None:
     """One by one as together, and in place as in a store."""
     if not is_readable(path):
-        pytest.skip("it is no profile that can be read")
+        pytest.skip("it is not a profile that can be read")
     together = said(path)
     each = one_by_one(path, alone)
     assert each == {name: together[name] for name in each}

@@ -31,9 +31,9 @@ def test_counts_sums_and_unions() -> None:
     found = by_category(*rows)
     assert {name: (row["kernel_count"], row["kernel_sum_ns"], row["kernel_union_ns"],
                    row["kernel_pct"]) for name, row in found.items()} == {
-        "gemm": (2, 60, 50, 60.0), "normalisation": (1, 20, 20, 20.0), "other": (1, 20, 20, 20.0),
+        "gemm": (2, 60, 50, 60.0), "normalization": (1, 20, 20, 20.0), "other": (1, 20, 20, 20.0),
     }  # fmt: skip
-    assert list(found) == ["gemm", "normalisation", "other"]
+    assert list(found) == ["gemm", "normalization", "other"]
 
 
 def test_top_name_is_the_one_with_most_time() -> None:
@@ -44,7 +44,7 @@ def test_top_name_is_the_one_with_most_time() -> None:
 
 def test_each_kernel_says_of_which_kind_it_is() -> None:
     rows = (Kernel(0, 30, name=GEMM), Kernel(30, 50, name=NORM))
-    assert [row["category"] for row in answers("kernels", *rows)] == ["gemm", "normalisation"]
+    assert [row["category"] for row in answers("kernels", *rows)] == ["gemm", "normalization"]
     total = Total("kernel", 1, 10, 10, 10, name=GEMM)
     assert [row["category"] for row in answers("kernels", total, holds=TOTALS)] == ["gemm"]
 
@@ -92,7 +92,7 @@ def test_totals_answer_as_far_as_they_go() -> None:
     assert {name: (row["kernel_count"], row["kernel_sum_ns"], row["kernel_pct"], row["kernel_union_ns"],
                    row["name_count"], row["top_name"]) for name, row in found.items()} == {
         "gemm": (4, 90, 90.0, None, 2, "sgemm_a"),
-        "normalisation": (2, 10, 10.0, None, 1, NORM),
+        "normalization": (2, 10, 10.0, None, 1, NORM),
     }  # fmt: skip
 
 
@@ -130,8 +130,8 @@ def test_without_kernels_it_is_not_recorded() -> None:
         ("nvjet_tst_192x192_64x4_2x1_v_bz_coopB_bias_TNN", "gemm"),
         ("Cijk_Alik_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT256x192x64", "gemm"),
         ("void cutlass::Kernel2<cutlass_80_simt_sgemm_128x32_8x5_nt_align1>(Params)", "gemm"),
-        ("void cudnn::bn_fw_tr_1C11_kernel_NCHW<float, float, 512, true, 1>(int)", "normalisation"),
-        ("triton_per_fused_add_addmm_native_layer_norm_view_14", "normalisation"),
+        ("void cudnn::bn_fw_tr_1C11_kernel_NCHW<float, float, 512, true, 1>(int)", "normalization"),
+        ("triton_per_fused_add_addmm_native_layer_norm_view_14", "normalization"),
         ("triton_poi_fused_add_addmm_gelu_2", "elementwise"),
         ("triton_red_fused_sum_3", "reduction"),
         ("triton_tem_fused_mm_7", "gemm"),
@@ -258,7 +258,7 @@ OF_THEIR_OWN = {
     few([path for path in (*REAL_TRACES, *REAL_FILES) if path.name not in OF_THEIR_OWN], 8),
     ids=name_of,
 )  # fmt: skip
-def test_kernels_of_frameworks_are_categorised(path: Path) -> None:
+def test_kernels_of_frameworks_are_categorized(path: Path) -> None:
     with nsysconv.open(path) as profile:
         try:
             rows = profile.report("kernel_categories").rows()

@@ -174,7 +174,7 @@ def test_calls_that_failed_come_before_all() -> None:
 
 def test_of_kernels_that_were_replayed_no_time_is_judged() -> None:
     with opened(*BOUND) as profile:
-        profile.profile.late_notes.append(Note("kernels-serialised", Severity.APPROXIMATED, ""))
+        profile.profile.late_notes.append(Note("kernels-serialized", Severity.APPROXIMATED, ""))
         report = profile.report("findings")
         assert report.rows() == []
         (blind,) = (note.text for note in report.notes if note.slug == "rules-cannot-look")
@@ -184,20 +184,20 @@ def test_of_kernels_that_were_replayed_no_time_is_judged() -> None:
 @pytest.mark.parametrize(("rows", "clause"), [
     # 345 are 150 in cudaMalloc, 5 in the launch, and the rest.
     pytest.param((Call(0, 200_000, name="cudaMalloc"),),
-                 "190.00 µs of it outside of the API's calls, 150.00 µs of it in cudaMalloc; ",
+                 "190.00 µs of it outside API calls, 150.00 µs of it in cudaMalloc; ",
                  id="calls, without the profiler's part of them"),
     pytest.param((Range(0, 390_000, "main"), Range(60_000, 380_000, "MPI_Init")),
-                 "315.00 µs of it in the range MPI_Init; ", id="the innermost range of half of it"),
+                 "315.00 µs of it in range MPI_Init; ", id="the innermost range of half of it"),
     pytest.param((Range(0, 1_000_000, "ProfilerStep#1"),),
-                 "340.00 µs of it outside of the API's calls; ", id="no range of the work itself"),
+                 "340.00 µs of it outside API calls; ", id="no range of the work itself"),
 ])  # fmt: skip
 def test_what_start_up_was_spent_on(rows: tuple[Any, ...], clause: str) -> None:
     """Of the 400 until the launch returns 55 are the profiler's, 50 of them in the first 200."""
     launch = (Overhead(0, 50_000), Overhead(300_000, 305_000), Call(395_000, 400_000, 1),
               Kernel(400_000, 1_000_000, 1))  # fmt: skip
     assert found(*rows, *launch)["start_up"]["finding"] == (
-        f"Until the first launch returned, 345.00 µs went by, {clause}"
-        "the profiler's own work took 55.00 µs more."
+        f"345.00 µs passed before the first launch returned, {clause}"
+        "profiler overhead adds 55.00 µs."
     )
 
 
@@ -218,7 +218,7 @@ def test_a_finding_below_one_per_cent_is_said_last_and_by_name() -> None:
         report = profile.report("findings")
     assert [row["rule"] for row in report.rows()] == ["copy_bound", "one_kernel"]
     (said,) = report.texts
-    assert said.lines[0].startswith("1. copy_bound, at most 99.1 %: ")
+    assert said.lines[0].startswith("1. copy_bound, saves up to 99.1 %: ")
     assert said.lines[-1] == "below 1 %: one_kernel"
 
 
@@ -310,9 +310,9 @@ def test_a_slice_of_some_operations_says_nothing_of_idle_time(
 
 @pytest.mark.parametrize(("calls", "clause"), [
     ([Call(0, 700_000, name="cudaMalloc")],
-     ", 700.00 µs of it in cudaMalloc, 300.00 µs of it outside of the API's calls."),
+     ", 700.00 µs of it in cudaMalloc, 300.00 µs of it outside API calls."),
     ([Call(0, 950_000, name="cudaMalloc")], ", 950.00 µs of it in cudaMalloc."),
-    ([], ", all of it outside of the API's calls."),
+    ([], ", all of it outside API calls."),
 ])  # fmt: skip
 def test_start_up_outside_of_calls(calls: list[Call], clause: str) -> None:
     rows = (*calls, Call(1_000_000, 1_001_000, 1), Kernel(1_000_000, 2_000_000))
@@ -381,12 +381,12 @@ def test_communication_before_all_ranks_are_recorded_is_no_finding() -> None:
     alone, together = of_ranks(early, spec=COMMUNICATION), of_ranks(early, late, spec=COMMUNICATION)
     assert alone["exposed_communication"]["saving_ns"] == 1_050_000
     assert alone["exposed_communication"]["event"] == "kernel:2"
-    assert "One kernel makes 95.24 % of it." in alone["exposed_communication"]["finding"]
+    assert "One kernel accounts for 95.24 % of it." in alone["exposed_communication"]["finding"]
     exposed = together["exposed_communication"]
     assert (exposed["rank"], exposed["saving_ns"]) == (0, 150_000)
     assert exposed["finding"] == (
-        "Communication ran for 150.00 µs with no computation beside it, of 150.00 µs in all. "
-        "One kernel makes 66.67 % of it."
+        "Communication took 150.00 µs; 150.00 µs of it did not overlap computation. "
+        "One kernel accounts for 66.67 % of it."
     )
     assert together["stragglers"]["saving_ns"] == 90_000
     assert exposed["value"] == 100 * 150_000 / 1_950_000
@@ -400,7 +400,7 @@ def test_what_most_events_share_is_not_said_to_be_of_one() -> None:
         for kernel in (Kernel(start, start + 50), reduce(start + 50, start + 150))
     )  # fmt: skip
     finding = of_ranks(rows, spec=COMMUNICATION)["exposed_communication"]["finding"]
-    assert finding.endswith("of 300 ns in all.")
+    assert finding.endswith("300 ns of it did not overlap computation.")
 
 
 @pytest.mark.parametrize(("came", "saving", "words"), [
@@ -420,7 +420,7 @@ def test_the_average_is_of_the_ranks_that_waited(
     row = of_ranks(*ranks, spec=COMMUNICATION)["stragglers"]
     assert (row["rank"], row["saving_ns"]) == (len(came) - 1, saving)
     said = words.replace("%", "waited for it in collectives")
-    assert row["finding"] == f"{said} One collective makes 100.00 % of it."
+    assert row["finding"] == f"{said} One collective accounts for 100.00 % of it."
 
 
 @pytest.mark.parametrize(("kernel", "call", "tool"), [
@@ -454,7 +454,7 @@ def test_findings_of_several_devices_are_no_sums() -> None:
         report = profile.report("findings")
     row = row_of(report, "one_kernel")
     assert row is not None and row["device_count"] == 2
-    assert heading(report) == "What holds it back - small"
+    assert heading(report) == "Bottlenecks - small"
 
 
 TOTALS = {"holds": [Fact.KERNEL_TOTALS]}
@@ -484,7 +484,7 @@ def test_where_all_kernels_communicate_none_takes_most(by_totals: bool) -> None:
 
 @real
 @pytest.mark.parametrize("label", few(LABELS, 12), ids=lambda label: str(label["path"])[:60])
-def test_labelled_files(label: dict[str, Any]) -> None:
+def test_labeled_files(label: dict[str, Any]) -> None:
     rules = score_findings.found_in(label, REAL)
     assert not set(label["forbidden"]) & set(rules)
     assert set(label["expected"]) <= set(rules)
@@ -492,9 +492,9 @@ def test_labelled_files(label: dict[str, Any]) -> None:
         assert rules[0] in label["first"]
 
 
-def test_rules_that_are_on_are_labelled() -> None:
-    labelled = {rule for label in (*LABELS, *RECORDED) for rule in label["expected"]}
-    assert {rule for rule, each in words().items() if each.on} <= labelled
+def test_rules_that_are_on_are_labeled() -> None:
+    labeled = {rule for label in (*LABELS, *RECORDED) for rule in label["expected"]}
+    assert {rule for rule, each in words().items() if each.on} <= labeled
     assert findings_cases.__doc__ and Path(score_findings.LABELS).exists()
 
 
@@ -582,7 +582,7 @@ def test_savings_of_a_real_file_are_bounded(path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "advice"),
-    [("ncclKernel_AllReduce", "Larger DDP buckets"), ("ncclKernel_SendRecv", "Most of it is sends")],
+    [("ncclKernel_AllReduce", "Use larger DDP buckets"), ("ncclKernel_SendRecv", "Start sends")],
 )
 def test_advice_fits_what_was_sent(name: str, advice: str, tmp_path: Path) -> None:
     """PyTorch's words on buckets go with all-reduces, and not with an all-to-all."""

@@ -100,7 +100,7 @@ def test_a_step_is_of_the_optimizer_that_it_names() -> None:
     assert row is not None
     # From 10 to 212, and from 310 to 552.
     assert (row["value"], row["saving_ns"]) == (23, 444_000)
-    assert str(row["finding"]).startswith("AdamW does one tensor at a time: 23 kernels each in 2 steps")
+    assert str(row["finding"]).startswith("AdamW updates one tensor at a time: 23 kernels each in 2 ")
 
 
 @pytest.mark.parametrize("other", ["ncclDevKernel_AllReduce", "relu"])

@@ -210,7 +210,7 @@ def test_each_stream_has_a_queue_of_its_own() -> None:
         ("7", 1, 10, 10), ("8", 1, 29, 29)]  # fmt: skip
 
 
-def test_streams_of_several_processes_are_labelled_with_the_process() -> None:
+def test_streams_of_several_processes_are_labeled_with_the_process() -> None:
     rows = (Call(0, 5, 1), Kernel(10, 20, 1), Call(0, 5, 1, pid=2), Kernel(30, 40, 1, pid=2))
     found = answers("queue_length", *rows, ranks={1: 0, 2: 1})
     assert [picked(row, "rank", "stream", "span_ns") for row in found] == [

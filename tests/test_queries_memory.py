@@ -94,7 +94,7 @@ def test_who_held_the_peak() -> None:
 
 
 def test_what_an_operator_in_an_api_call_took_is_its_own_once() -> None:
-    """Of 12 in all `b` took 8; of the other 4 half came in the API call, which is no row."""
+    """Of 12 in all `b` took 8; of the other 4 half came in the API call, which is not a row."""
     events = (Operator(0, 100, "a"), Call(10, 90), Operator(20, 50, "b"),
               *(Memory(at, size, at, tid=11) for at, size in ((5, 2), (15, 2), (30, 8))))  # fmt: skip
     found = figures(rows_of(*events, spec="memory:by=operator"), "name", "any_thread_bytes",

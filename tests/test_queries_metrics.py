@@ -138,7 +138,7 @@ def test_of_many_kernels_those_with_most_executions_go_across() -> None:
     measured = [Metric(f"m{m:02}", f"k{k}", 1) for m, k in times]
     rows, said = read(*measured)
     assert list(rows[0]) == ["metric", *(f"k{k}" for k in range(9, 1, -1))]
-    assert said == ["The first 8 of 10 kernels, those with most executions; --format csv has all."]
+    assert said == ["The first 8 of 10 kernels with the most executions; --format csv has all."]
 
 
 def test_devices_have_rows_of_their_own() -> None:
@@ -176,8 +176,8 @@ def test_programs_get_rows(tmp_path: Path) -> None:
 def test_a_profile_of_metrics_alone_answers_with_them(tmp_path: Path) -> None:
     path = FIXTURES / "nvprof_log" / "odd-metrics.csv"
     lines = run(str(path), cwd=tmp_path).out.splitlines()
-    assert lines[0] == "TARGET holds metrics of hardware counters, and no time line of GPU work."
-    assert lines[3].startswith("→ all of it: nsysconv report TARGET metrics; notes: kernels-serialised")
+    assert lines[0] == "TARGET has hardware counter metrics, but no timeline of GPU work."
+    assert lines[3].startswith("→ all of it: nsysconv report TARGET metrics; notes: kernels-serialized")
     assert re.search(r"^achieved_occupancy +0\.500 +0\.500$", "\n".join(lines), re.MULTILINE)
     last = " ".join("\n".join(lines).rpartition("\n\n")[2].split())
     assert last.startswith("8 core reports need a time line: overview, api_vs_kernel, kernels, ")

@@ -1,4 +1,4 @@
-"""Rates of operators, utilisation of steps: by hand, by a slow version, and as TraceLens has them."""
+"""Rates of operators, utilization of steps: by hand, by a slow version, and as TraceLens has them."""
 
 from __future__ import annotations
 
@@ -226,7 +226,7 @@ def test_the_utilisation_of_the_documentation() -> None:
     assert [row[2] for row in figures(*STEPS, other)] == [1600, 60]
 
 
-def test_a_step_with_work_that_no_formula_counts_has_no_utilisation() -> None:
+def test_a_step_with_work_that_no_formula_counts_has_no_utilization() -> None:
     events = (*STEPS, Call(250, 255, 4), Kernel(270, 280, 4, name=PRODUCT))
     rows, notes = asked(*events, spec=PEAK)
     assert [row["flop_sum"] for row in rows] == [1600, 60]
@@ -237,7 +237,7 @@ def test_a_step_with_work_that_no_formula_counts_has_no_utilisation() -> None:
     assert figures(*host)[0][2:] == (1600, pytest.approx(16e9), None)
 
 
-def test_a_step_that_a_slice_cuts_has_no_utilisation() -> None:
+def test_a_step_that_a_slice_cuts_has_no_utilization() -> None:
     rows = figures(*STEPS, part=Slice(time=(0, 250)))
     assert [row[2] for row in rows] == [1600, None]
 
@@ -246,7 +246,7 @@ def test_without_operations_the_reason_is_said() -> None:
     rows, notes = asked(Range(0, 100, "ProfilerStep#1"), Call(5, 10, 1), Kernel(20, 30, 1, name=PRODUCT),
                         spec=PEAK)  # fmt: skip
     assert [row["mfu_pct"] for row in rows] == [None]
-    assert notes["operations-unknown"].text.startswith("no step has known operations")
+    assert notes["operations-unknown"].text.startswith("no step has a known operation count")
 
 
 def test_a_whole_profile_has_one_utilisation_and_the_time_between_steps_none() -> None:

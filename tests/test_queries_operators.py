@@ -84,7 +84,7 @@ def check_example(rows: list[Row]) -> None:
     assert {row["name"]: figures(row, *COLUMNS) for row in rows} == EXPECTED
     by_name = {row["name"]: row for row in rows}
     mm = by_name["aten::mm"]
-    # Of 1250 in all: 1000 on one thread, 250 on the other. Of 480 on the GPU 220.
+    # Of 1250 in total: 1000 on one thread, 250 on the other. Of 480 on the GPU 220.
     assert mm["host_self_pct"] == pytest.approx(10.4)
     assert mm["device_self_pct"] == pytest.approx(100 * 220 / 480)
     # [700, 800) and [750, 870) together, and each by itself.
@@ -317,7 +317,7 @@ def test_rows_in_their_order(ask: str, rows: Any, expected: Any, options: Any) -
 
 @pytest.mark.parametrize(("spec", "error", "words"), [
     ("operators:stack=2", UsageError, "stack="), ("operators:by=stack:stack=-1", UsageError, "stack="),
-    ("operators:by=colour", UsageError, "operators have no rows by 'colour'"),
+    ("operators:by=color", UsageError, "operators have no rows by 'color'"),
     ("operator_kernels:by=x", UsageError, "operator_kernels have no rows by 'x'"),
     ("operators:by=shapes", NotRecorded, "shapes of operators' inputs"),
 ])  # fmt: skip

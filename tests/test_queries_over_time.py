@@ -1,4 +1,4 @@
-"""Utilisation over time, by hand and against counting nanosecond by nanosecond."""
+"""Utilization over time, by hand and against counting nanosecond by nanosecond."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def test_findings_speak_of_groups(range_names: str) -> None:
     long = [row._replace(start=row.start * 10_000, end=row.end * 10_000) for row in IDLE]  # type: ignore[union-attr, operator]
     rows = answers("findings", *long, range_names=range_names)
     (finding,) = [row["finding"] for row in rows if row["rule"] == "host_bound"]
-    assert "in the range aten::to." in finding
+    assert "in range aten::to." in finding
 
 
 @pytest.mark.parametrize(("report", "column"), [

@@ -134,8 +134,8 @@ def test_words_name_the_path_with_most_of_it() -> None:
     with opened(*OTHERS, *rows) as profile:
         (said,) = profile.report("ranges").texts
         assert said.lines == (
-            "step: while it was open, other threads, and not all in ranges of their own, launched GPU "
-            "operations with 4 calls (kernels: 107 ns). The columns other_thread_… have them; with "
+            "step: while it was open, other threads, not all in ranges of their own, launched GPU "
+            "operations with 4 calls (kernels: 107 ns). The columns other_thread_… show them; with "
             "ranges:any-thread they belong to the range.",)  # fmt: skip
         assert profile.report("ranges:any-thread").texts == ()
     rows = (Range(0, 100, "outer"), Range(10, 90, "inner"), Call(20, 21, 1, tid=12), Kernel(50, 60, 1))

@@ -97,7 +97,7 @@ def said(report: str, *rows: Row, **options: Any) -> str:
     ("cuda_memcpy_sync", ("cudaMemcpyAsync", Memcpy(10, 30), Memcpy(30, 40)),
      "none of 2 copies is synchronous"),
     ("cuda_memset_sync", ("cudaMemset", Memset(10, 30, memory="Device"), Memset(30, 40, memory="Device")),
-     "none of 2 synchronous sets is of pinned or managed memory"),
+     "none of 2 synchronous memsets is of pinned or managed memory"),
     ("cuda_api_sync", ("cudaMemset", Memset(10, 30)),
      "none of 1 API call waits for a device or a stream"),
 ])  # fmt: skip
@@ -122,21 +122,21 @@ def test_a_rule_says_what_its_rows_cost_in_all(limit: int) -> None:
     """Copies of 20 and 30 ns, and one without a time; calls [0, 10), [0, 50) and [0, 5)."""
     copies = called("cudaMemcpyAsync", Memcpy(10, 30), Memcpy(50, 80), Memcpy(None, None))
     assert said("cuda_memcpy_async", *copies, limit=limit).startswith(
-        "3 asynchronous copies of pageable memory: 50 ns in all, their calls 65 ns. Use pinned memory: ")
+        "3 asynchronous copies of pageable memory: 50 ns in total, their calls 65 ns. Use pinned")
     waits = [Call(start, start + 20, name="cudaDeviceSynchronize") for start in (0, 50)]
-    assert said("cuda_api_sync", *waits, limit=limit).startswith("2 calls waited 40 ns in all. ")
+    assert said("cuda_api_sync", *waits, limit=limit).startswith("2 calls waited 40 ns in total. ")
     kernels = (Kernel(0, 100), Kernel(2_000_100, 2_000_200), Kernel(4_000_200, 4_000_400))
     assert said("gpu_gaps:gap=1", *kernels, limit=limit).startswith(
-        "2 gaps of 1 ms or more: 4.00 ms in all, 100.0 % of the time in which ")
+        "2 gaps of 1 ms or more: 4.00 ms in total, 100.0 % of the time in which ")
     # Of [0, 500) 110 ns are in use.
     sparse = (Kernel(0, 100), Kernel(300, 310), Kernel(500, 1000))
     assert said("gpu_time_util:chunks=2:threshold=50", *sparse, limit=limit).startswith(
-        "1 stretch of low use: 500 ns in all, the device unused for 390 ns of it. ")
+        "1 stretch of low use: 500 ns in total, the device unused for 390 ns of it. ")
 
 
 def test_a_call_of_several_copies_counts_once() -> None:
     rows = (Call(0, 10, 1, name="cudaMemcpyAsync"), Memcpy(10, 30, 1), Memcpy(30, 40, 1))
-    assert "2 asynchronous copies of pageable memory: 30 ns in all, their calls 10 ns." in said(
+    assert "2 asynchronous copies of pageable memory: 30 ns in total, their calls 10 ns." in said(
         "cuda_memcpy_async", *rows)  # fmt: skip
 
 
@@ -223,7 +223,7 @@ def test_in_place_ids_are_those_of_an_import(rule: str, tmp_path: Path) -> None:
     assert found[0] == found[1]
 
 
-# -- copies and sets with their calls
+# -- copies and memsets with their calls
 
 PAGEABLE = Memcpy(10, 30)
 
@@ -328,11 +328,11 @@ def test_a_finding_with_one_kind_of_memory_needs_no_note() -> None:
 
 @pytest.mark.parametrize(("rule", "copies", "words"), [
     ("cuda_memcpy_async", called("cudaMemcpyAsync", Memcpy(10, 30, src=None, dst=None)),
-     "kinds of memory of copies"),
+     "memory kinds of copies"),
     ("cuda_memcpy_async", called("cudaMemcpyAsync", Memcpy(10, 30, src=None),
-                                 Memcpy(50, 60, src="Unknown")), "kinds of memory of copies"),
+                                 Memcpy(50, 60, src="Unknown")), "memory kinds of copies"),
     ("cuda_memset_sync", called("cudaMemset", Memset(10, 30, memory=None)),
-     "kinds of memory of sets"),
+     "memory kinds of memsets"),
 ])  # fmt: skip
 def test_rule_that_can_judge_no_op_is_not_recorded(
     rule: str, copies: tuple[Row, ...], words: str
@@ -491,7 +491,7 @@ def test_profiler_overhead_is_use_and_parts_a_gap() -> None:
 def test_the_example_of_the_documentation() -> None:
     rows = (Kernel(0, 100), Overhead(310, 390), Kernel(650, 800))
     assert gaps(*rows) == [(390, 260), (100, 210)]
-    assert neighbours(*rows) == [("kernel", 1, "kernel", 2)] * 2
+    assert neighbors(*rows) == [("kernel", 1, "kernel", 2)] * 2
 
 
 @pytest.mark.parametrize("overhead", [Overhead(30, 60, pid=2), Overhead(30, 60, kind="driver")])
@@ -522,7 +522,7 @@ def test_every_kind_of_operation_is_use() -> None:
     assert gaps(*rows) == [(110, 10), (130, 10), (150, 10), (170, 10), (190, 10)]
 
 
-def neighbours(*rows: Row, **options: Any) -> list[tuple[object, ...]]:
+def neighbors(*rows: Row, **options: Any) -> list[tuple[object, ...]]:
     names = ("before_table", "before_id", "after_table", "after_id")
     found = answers("gpu_gaps:gap=0", *rows, **options)
     return [tuple(row[name] for name in names) for row in found]
@@ -530,29 +530,29 @@ def neighbours(*rows: Row, **options: Any) -> list[tuple[object, ...]]:
 
 def test_a_gap_names_the_operations_beside_it() -> None:
     rows = (Kernel(0, 10), Kernel(1, 5), Memcpy(100, 110))
-    assert neighbours(*rows) == [("kernel", 1, "memcpy", 1)]
+    assert neighbors(*rows) == [("kernel", 1, "memcpy", 1)]
 
 
 def test_of_several_beside_a_gap_the_last_to_begin_and_the_lowest_stream_count() -> None:
     rows = (Kernel(0, 10), Kernel(5, 10), Memcpy(100, 110, stream=9), Kernel(100, 105, stream=8))
-    assert neighbours(*rows) == [("kernel", 2, "kernel", 3)]
+    assert neighbors(*rows) == [("kernel", 2, "kernel", 3)]
 
 
 def test_an_operation_without_length_parts_no_gap_and_is_not_beside_it() -> None:
     rows = (Kernel(0, 10), Memset(50, 50), Kernel(100, 110))
     assert gaps(*rows) == [(10, 90)]
-    assert neighbours(*rows) == [("kernel", 1, "kernel", 2)]
+    assert neighbors(*rows) == [("kernel", 1, "kernel", 2)]
 
 
-def test_overhead_between_hides_no_neighbour() -> None:
+def test_overhead_between_hides_no_neighbor() -> None:
     rows = (Kernel(0, 10), Kernel(100, 110), Overhead(30, 60))
-    assert neighbours(*rows) == [("kernel", 1, "kernel", 2)] * 2
+    assert neighbors(*rows) == [("kernel", 1, "kernel", 2)] * 2
 
 
-def test_gap_cut_by_slice_has_no_neighbour_there() -> None:
+def test_gap_cut_by_slice_has_no_neighbor_there() -> None:
     rows = (Kernel(0, 10), Kernel(100, 110), Kernel(200, 210))
     assert gaps(*rows, time=(50, 150)) == [(50, 50), (110, 40)]
-    assert neighbours(*rows, time=(50, 150)) == [
+    assert neighbors(*rows, time=(50, 150)) == [
         (None, None, "kernel", 2),
         ("kernel", 2, None, None),
     ]

@@ -59,7 +59,7 @@ KERNELS = (
 
 
 def test_ranges_by_name() -> None:
-    # a: 10, 20 and 60, 90 in all; their mean is 30, the median 20, and the deviation
+    # a: 10, 20 and 60, 90 in total; their mean is 30, the median 20, and the deviation
     # sqrt((20² + 10² + 30²) / 2) = sqrt(700) = 26.457…; b: 10 alone. 90 and 10 of 100.
     rows = [Range(0, 10, "a"), Range(20, 40, "a"), Range(100, 160, "a"), Range(30, 40, "b")]
     assert printed("nvtx_sum", *rows) == [
@@ -297,7 +297,7 @@ def test_a_range_that_another_thread_closed_is_not_projected() -> None:
 
 
 def test_projection_sum() -> None:
-    # it: projected [100, 110) and [200, 230), 40 in all, 15 and 25 from the mean of 20 … the deviation
+    # it: projected [100, 110) and [200, 230), 40 in total, 15 and 25 from the mean of 20 … the deviation
     # of 10 and 30 is sqrt((10² + 10²) / 1) = 14.142…; the ranges themselves took 40 + 50. The second
     # one holds x with a launch, and one that launched nothing.
     rows = [Range(0, 40, "it"), Range(50, 100, "it"), Range(60, 70, "x"), Range(80, 85, "y"),
@@ -328,7 +328,7 @@ def test_projection_sum() -> None:
     ("the launch of a graph is one operation (2)", "nvtx_gpu_proj_sum launch_count launch_avg",
      (Range(0, 50, "a"), Call(10, 12, 1), Call(20, 22, 2), Kernel(100, 110, 1), Kernel(120, 130, 1),
       Memcpy(140, 150, 1), Graph(160, 190, 2)), [(2, 2.0)]),
-    ("copies and memory sets are projected and migrations are not",
+    ("copies and memsets are projected and migrations are not",
      "nvtx_gpu_proj_trace projected_start_ns projected_dur_ns",
      (Range(0, 50, "a"), Call(10, 12, 1), Call(20, 22, 2), Memcpy(100, 110, 1), Memset(120, 130, 2),
       Migration(140, 300)), [(100, 30)]),

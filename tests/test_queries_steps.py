@@ -122,7 +122,7 @@ def test_time_between_steps_cannot_be_chosen_as_a_step() -> None:
         answers("steps", *APART, part=Slice(step=BETWEEN))
 
 
-def test_by_step_the_time_between_them_has_no_utilisation() -> None:
+def test_by_step_the_time_between_them_has_no_utilization() -> None:
     rows = answers("gpu_utilization", *APART, by="step")
     assert BETWEEN not in {row["step"] for row in rows}
 

@@ -251,7 +251,7 @@ def test_of_several_devices_the_largest_of_each_is_said() -> None:
 def test_a_recording_of_one_moment() -> None:
     with opened(Kernel(5, 5)) as profile:
         (said,) = profile.report("summary").texts
-    assert said.lines[0].startswith("All that is recorded happened at one moment")
+    assert said.lines[0].startswith("All recorded events have the same timestamp")
 
 
 def test_figures_lose_the_count_of_kernels_before_rates() -> None:

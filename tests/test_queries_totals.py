@@ -393,7 +393,7 @@ def test_tables_of_several_kinds_say_which_of_them_is_not_recorded(
         found = profile.report(report)
     assert sorted(row["operation"] for row in found.rows()) == operations
     texts = [note.text for note in found.notes if note.slug == "activities-partial"]
-    assert texts == ([f"{missing} not recorded: no row is of them"] if missing else [])
+    assert texts == ([f"{missing} not recorded and have no rows"] if missing else [])
 
 
 def test_totals_add_no_rows_to_a_table_of_several_kinds_of_a_slice() -> None:

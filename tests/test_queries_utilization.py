@@ -1,4 +1,4 @@
-"""Utilisation, SM efficiency and occupancy of devices, by hand."""
+"""Utilization, SM efficiency and occupancy of devices, by hand."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def grid(start: int, end: int, blocks: int, **more: Any) -> Kernel:
     return Kernel(start, end, grid=(blocks, 1, 1), **more)
 
 
-# -- utilisation
+# -- utilization
 
 
 def test_the_union_of_kernels_over_the_window() -> None:

@@ -56,9 +56,9 @@ def test_findings_of_a_known_program(label: Row, tmp_path: Path) -> None:
 
 
 def test_every_trace_has_a_label_and_a_table() -> None:
-    labelled = {path for label in LABELS
+    labeled = {path for label in LABELS
                 for path in ([label["path"]] if isinstance(label["path"], str) else label["path"])}
-    assert labelled == {path.name for path in TRACES}
+    assert labeled == {path.name for path in TRACES}
     assert all(said(path)["by_name"] for path in TRACES)
 
 

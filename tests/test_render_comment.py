@@ -12,7 +12,7 @@ from golden_cases import run
 from markdown_it import MarkdownIt
 from nasty import LONG_WORD, NAMES, nasty_report
 
-from nsysconv.diff.account import CULPRIT_COLUMNS
+from nsysconv.diff.account import CONTRIBUTOR_COLUMNS
 from nsysconv.diff.change import STEP, Answer, Change
 from nsysconv.diff.gate import limits_report
 from nsysconv.document import Section
@@ -28,7 +28,7 @@ SLOWER = Answer(STEP, Change(RUNS, tuple(ns + 100_000 for ns in RUNS), "repeats"
 SAME = replace(SLOWER, change=Change(RUNS, RUNS, "repeats"))
 
 
-REASON = "3 runs a side would show it"
+REASON = "3 runs per side are needed to detect it"
 
 
 def limits(*states: str, row: str | None = "saxpy", reason: str = REASON) -> Section:
@@ -45,14 +45,14 @@ def limits(*states: str, row: str | None = "saxpy", reason: str = REASON) -> Sec
     return replace(empty, table=table, row_count=len(states))
 
 
-def culprits(*rows: tuple[str, int]) -> Section:
+def contributors(*rows: tuple[str, int]) -> Section:
     """Names, and by how many ns they changed."""
-    cells: dict[str, list[object]] = {column.name: [None] * len(rows) for column in CULPRIT_COLUMNS}
+    cells: dict[str, list[object]] = {column.name: [None] * len(rows) for column in CONTRIBUTOR_COLUMNS}
     cells["kind"] = ["kernel"] * len(rows)
     cells["why"] = ["each launch 18 % longer"] * len(rows)
     cells["name"], cells["change_ns"] = [name for name, _ in rows], [change for _, change in rows]
-    table = report_table(CULPRIT_COLUMNS, cells)
-    return Section("culprits", "The largest parts", CULPRIT_COLUMNS, table, row_count=len(rows))
+    table = report_table(CONTRIBUTOR_COLUMNS, cells)
+    return Section("contributors", "The largest parts", CONTRIBUTOR_COLUMNS, table, row_count=len(rows))
 
 
 def written(*reports: Section) -> tuple[list[str], str]:
@@ -64,14 +64,14 @@ def written(*reports: Section) -> tuple[list[str], str]:
 
 
 def test_what_does_not_hold_comes_first_and_the_causes_follow() -> None:
-    states = limits("within", "cannot tell", "exceeded", row=None)
-    causes = culprits(("gemm", 90_000), ("norm", -9_000), ("copy", 8_999))
+    states = limits("within", "inconclusive", "exceeded", row=None)
+    causes = contributors(("gemm", 90_000), ("norm", -9_000), ("copy", 8_999))
     (title, *lines), text = written(headline(SLOWER.report()), states, causes)
-    assert title.startswith("### slower: time from step to step 1.00 ms → 1.10 ms (+10.0 %); 3 runs")
+    assert title.startswith("### slower: step period 1.00 ms → 1.10 ms (+10.0 %); 3 runs")
     assert lines == [
         "",
         "* **exceeded**: `kernels.per_step_ns:2%`: +1.00 ms (+100 %), +99 … +101 %",
-        "* **cannot tell**: `kernels.per_step_ns:1%`: 3 runs a side would show it",
+        "* **inconclusive**: `kernels.per_step_ns:1%`: 3 runs per side are needed to detect it",
         "* within: 1 of 3 limits",
         "* kernel `gemm`: +90.00 µs, each launch 18 % longer",
         "* kernel `norm`: -9.00 µs, each launch 18 % longer",
@@ -83,7 +83,7 @@ def test_what_does_not_hold_comes_first_and_the_causes_follow() -> None:
 
 
 def test_small_changes_are_no_causes_and_nothing_causes_that_it_is_the_same() -> None:
-    causes = culprits(("gemm", 90_000), ("copy", 8_999))
+    causes = contributors(("gemm", 90_000), ("copy", 8_999))
     lines, _ = written(headline(SLOWER.report()), causes)
     assert [line for line in lines if "copy" in line] == []
     lines, _ = written(headline(SAME.report()), causes)
@@ -94,11 +94,11 @@ def test_small_changes_are_no_causes_and_nothing_causes_that_it_is_the_same() ->
 def test_it_has_twelve_lines_at_most() -> None:
     notes = [Note("processes-differ", Severity.DROPPED, f"{LONG_WORD} {i}") for i in range(5)]
     table = replace(nasty_report(), notes=tuple(notes), name="kernels")
-    states = limits(*["exceeded"] * 2, *["cannot tell"] * 5, "within", row=LONG_WORD)
-    causes = culprits(*[(LONG_WORD, 9_000 - i) for i in range(5)])
+    states = limits(*["exceeded"] * 2, *["inconclusive"] * 5, "within", row=LONG_WORD)
+    causes = contributors(*[(LONG_WORD, 9_000 - i) for i in range(5)])
     lines, _ = written(headline(SLOWER.report()), states, causes, table)
     assert len(lines) == comment.MOST_LINES
-    assert lines[5] == "* 4 more: cannot tell, within: 1 of 8 limits"
+    assert lines[5] == "* 4 more: inconclusive, within: 1 of 8 limits"
     assert lines[-3].endswith("(and 3 more below)")
     assert max(map(len, lines)) < 400
 
@@ -108,8 +108,8 @@ def test_names_are_text(name: str | None) -> None:
     unlike = (f"kernels: {name}",)
     answer = replace(SLOWER, unlike=unlike).report()
     note = Note("processes-differ", Severity.DROPPED, f"a note on {name}")
-    verdicts = limits("exceeded", "cannot tell", row=name, reason=f"without a value (first: {name})")
-    causes = replace(culprits((name or "", 9_000)), notes=(note,))
+    verdicts = limits("exceeded", "inconclusive", row=name, reason=f"without a value (first: {name})")
+    causes = replace(contributors((name or "", 9_000)), notes=(note,))
     lines, _ = written(answer, verdicts, causes)
     assert len(lines) == 9
     kinds = {"text", "code_inline", "text_special", "strong_open", "strong_close"}
@@ -121,10 +121,10 @@ def test_names_are_text(name: str | None) -> None:
 
 
 def test_notes_on_the_answer_are_in_the_fold() -> None:
-    note = Note("run-outlier", Severity.INFO, "base: runs far from the others, 3 by +9.0 %")
-    _, text = written(replace(SLOWER, notes=(note,)).report(), culprits(("gemm", 9_000)))
+    note = Note("run-outlier", Severity.INFO, "base: outlier runs, 3 by +9.0 %")
+    _, text = written(replace(SLOWER, notes=(note,)).report(), contributors(("gemm", 9_000)))
     fold = text.partition("<details><summary>All tables</summary>\n")[2]
-    assert fold.startswith("\n* note run-outlier: base: runs far from the others, 3 by +9.0 %\n\n## ")
+    assert fold.startswith("\n* note run-outlier: base: outlier runs, 3 by +9.0 %\n\n## ")
 
 
 def test_tables_without_room_are_counted() -> None:

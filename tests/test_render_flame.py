@@ -194,7 +194,7 @@ def test_an_option_may_have_a_picture_of_its_own() -> None:
 
 def test_operators_have_a_part_of_their_own(tmp_path: Path) -> None:
     page = page_of(tmp_path, *OPERATORS)
-    part = page[page.index("<h2>Operators</h2>") : page.index("<h2>API against GPU</h2>")]
+    part = page[page.index("<h2>Operators</h2>") : page.index("<h2>API vs. GPU</h2>")]
     assert re.findall(r'<article id="(.*?)"', part) == [
         "r-operators", "r-operators-by-path", "r-operator-kernels", "r-modules"]  # fmt: skip
 

@@ -184,7 +184,7 @@ def test_html_names_come_back() -> None:
 
 
 def test_html_without_a_table() -> None:
-    assert "<p>No rows in this slice.</p>" in fragment(empty_report())
+    assert "<p>No rows in this selection.</p>" in fragment(empty_report())
     unrecorded = fragment(unrecorded_report())
     assert "<p>Not recorded in this profile: kernel &lt;events&gt;, API|calls.</p>" in unrecorded
     assert r"<p>Then\x1b[2J import again.</p>" in unrecorded

@@ -15,14 +15,14 @@ from conftest import ROOT, few, name_of
 from nasty import all_reports
 from pages import INJECTIONS, ROWS, hostile, page_of, rendered
 from small_store import Call, Kernel, Memcpy, Range, opened, write
-from test_page_colours import GROUNDS, contrast, palette
+from test_page_colors import GROUNDS, contrast, palette
 
 from nsysconv import api
 from nsysconv.api import html_report
 from nsysconv.document import Section
 from nsysconv.facts import Fact
 from nsysconv.names import escaped
-from nsysconv.render.page import colours, document
+from nsysconv.render.page import colors, document
 from nsysconv.render.page.markup import column_words
 from nsysconv.report import Column, Unit, build_table
 
@@ -112,20 +112,20 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
 
 def test_the_answer_comes_first(made: tuple[str, Path]) -> None:
     text = outline(made[0]).text
-    answer = text[: text.index("Utilisation over time")]
+    answer = text[: text.index("Utilization over time")]
     assert "GPU busy, from the first to the last GPU operation60.0 %" in answer
     # Of 1000: 400 + 100 in kernels, 100 in copies, 400 idle, of which [500, 795) is the host's.
-    account = answer[answer.index("Where the time went") : answer.index("What holds it back")]
+    account = answer[answer.index("Where the time went") : answer.index("Bottlenecks")]
     assert account == (
         "Where the time went GPU 0 60.0 % busy "
         "computation 50.0 % 500 ns "
         "exposed copies 10.0 % 100 ns "
-        "idle, CPU-bound: the host had not launched 29.5 % 295 ns "
+        "idle, CPU-bound: next operation not yet launched 29.5 % 295 ns "
         "idle, launch latency 0.5 % 5 ns "
         "idle, queued: launched and not started 10.0 % 100 ns "
     )
     assert (
-        "Idle for 400 ns between operations; 73.8 % of that: CPU-bound (the host had not launched)"
+        "Idle for 400 ns between operations; 73.8 % of that: CPU-bound (next operation not yet launched)"
         in answer
     )
     assert (
@@ -175,9 +175,9 @@ def test_what_holds_it_back_is_in_the_order_of_the_findings(made: tuple[str, Pat
     assert items
     assert re.findall(r"<li><b>(.*?)</b>", items[1]) == rules
     words = outline(text).text
-    assert "launch_bound at most 300 ns (30.0 %) Kernels are short (250 ns on average)" in words
+    assert "launch_bound saves up to 300 ns (30.0 %) Short kernels (250 ns on average)" in words
     assert "one_kernel takes 400 ns (40.0 %) One kernel takes 80 % of all kernel time: gemm" in words
-    assert 'Begin here: look at it in Nsight Compute. → <a href="#r-kernels">kernels</a>' in " ".join(
+    assert 'Start here: profile it with Nsight Compute. → <a href="#r-kernels">kernels</a>' in " ".join(
         items[1].split()
     )
 
@@ -197,9 +197,10 @@ def test_small_findings_are_a_line_and_so_are_rules_that_cannot_look(tmp_path: P
             options={"without": {Fact.API_CALLS, Fact.API_LINKS}},
         )
     ).text  # fmt: skip
-    answer = text[: text.index("Utilisation over time")]
-    assert "Cannot look: start_up" not in answer
-    assert "What holds it back Below 1 %: idle_unknown, one_kernel. Cannot look: failed_calls, " in answer
+    answer = text[: text.index("Utilization over time")]
+    assert "Checks that could not run: start_up" not in answer
+    small = "Bottlenecks Below 1 %: idle_unknown, one_kernel."
+    assert f"{small} Checks that could not run: failed_calls, " in answer
 
 
 def test_rules_of_nsys_are_tables_below(tmp_path: Path) -> None:
@@ -208,7 +209,7 @@ def test_rules_of_nsys_are_tables_below(tmp_path: Path) -> None:
     ).text
     section = text[text.rindex("Rules of nsys analyze") :]
     assert "GPU gaps: times in which a process left a device unused" in section
-    assert "Synchronous sets of pinned or managed memory. Nothing found: " in section
+    assert "Synchronous memsets of pinned or managed memory. Nothing found: " in section
 
 
 def test_the_numbers_of_the_answer_are_folded_at_the_end(made: tuple[str, Path]) -> None:
@@ -255,12 +256,12 @@ def test_of_a_recording_without_gpu_work_nothing_on_a_gpu_and_no_finding_is_said
     text = outline(page_of(tmp_path, Call(0, 10))).text
     assert "Nothing ran on a GPU." in text
     assert "not recorded: nothing says" not in text
-    assert "What holds it back Of the rules that can look none found anything." in text
+    assert "Bottlenecks None of the checks that could run reported anything." in text
 
 
 def test_other_kinds_of_idle_time_do_not_take_the_answer_away(tmp_path: Path) -> None:
     text = outline(page_of(tmp_path, *ROWS, idle=("stream",))).text
-    assert "idle, CPU-bound: the host had not launched 29.5 % 295 ns" in text
+    assert "idle, CPU-bound: next operation not yet launched 29.5 % 295 ns" in text
     assert "kind stream" in text
 
 
@@ -442,7 +443,7 @@ def test_what_takes_long_is_left_out_of_long_recordings(
     monkeypatch.setattr(html_report, "LONG", 2)  # there are two kernels and a call
     text = page_of(tmp_path, *ROWS, say=said.append)
     assert said == [
-        "left out of the page of a long recording unless named: gpu_utilization, steps, ranges, "
+        "long recording; reports left out unless named: gpu_utilization, steps, ranges, "
         "comm_overlap, kernel_categories, launch_stats, queue_length"
     ]
     assert f"reports-left-out: {said[0]}" in text  # who gets the page sees no stderr
@@ -457,7 +458,7 @@ def test_annotated_steps_are_not_left_out(tmp_path: Path, monkeypatch: pytest.Mo
     assert 'id="r-steps"' in page_of(tmp_path, *rows)
 
 
-# -- colours
+# -- colors
 
 
 def test_words_can_be_read_in_light_and_dark() -> None:
@@ -468,7 +469,7 @@ def test_words_can_be_read_in_light_and_dark() -> None:
                 assert contrast(found[word], found[behind]) >= 4.5, (word, behind)
 
 
-# -- utilisation over time, and tables
+# -- utilization over time, and tables
 
 
 def test_utilisation_is_stacked_by_the_classes_of_time(tmp_path: Path) -> None:
@@ -564,7 +565,7 @@ def test_ranks_beside_each_other(ranks: Path) -> None:
         "The GPUs were busy from 50.0 % (rank 5, GPU 0) to 90.0 % (rank 4, GPU 0) of the "
         "recording, 90.0 % at the median."
     ) in text
-    first = r"What holds it back idle_unknown at most [^(]*\([\d.]+ %\) rank \d, GPU 0"
+    first = r"Bottlenecks idle_unknown saves up to [^(]*\([\d.]+ %\) rank \d, GPU 0"
     assert re.search(first, text)
     assert "; on 6 GPUs" in text
 
@@ -578,12 +579,12 @@ def test_heat_maps_of_ranks(ranks: Path) -> None:
     # 10 is the most of the map, 900 ns: 800 of 900 is 8.9 of 10. Those of the other row are alike.
     assert heat_row(kernels, "gemm") == ["h9"] * 5 + ["h10"]
     assert heat_row(kernels, "norm") == [""] * 6
-    assert "coloured are rows whose values differ by more than 10 %" in kernels
+    assert "colored are rows whose values differ by more than 10 %" in kernels
     assert re.search(r'<p class="scale">0 .* 900\sns</p>', kernels)
 
 
 def heat_row(text: str, name: str) -> list[str]:
-    """The colour of each cell of a heat map's row."""
+    """The color of each cell of a heat map's row."""
     row = re.search(rf'<th scope="row" class="t"[^>]*>{name}</th>(.*?)(?:<tr>|</table>)', text, re.DOTALL)
     assert row
     return re.findall(r'<td(?: class="(h\d+)")?>', row[1])
@@ -600,13 +601,13 @@ def test_a_small_bin_is_not_darker_than_a_large_one(tmp_path: Path) -> None:
     assert heat_row(text, "≥ 0 B") == ["h0"] * 6
 
 
-def test_devices_are_coloured_where_they_differ(tmp_path: Path) -> None:
+def test_devices_are_colored_where_they_differ(tmp_path: Path) -> None:
     """Kernels of 100 and 95 differ by 5 %, windows by half; idle shares are 0 and 52.5 %."""
     rows = ((Kernel(0, 100),), (Kernel(0, 50), Kernel(155, 200)))
     for rank, kernels in enumerate(rows):
         write(tmp_path / "job.db", *kernels, ranks={1: rank}, label=f"worker-{rank}")
     text = rendered(api.page(tmp_path / "job.db", ["overview"]))
-    matrix = text[text.index("Each GPU beside the others") :]
+    matrix = text[text.index("GPUs side by side") :]
     columns = re.findall(r'<th scope="col">([\w ]+)', matrix[: matrix.index("<tbody>")])
     found = [heat_row(matrix, f"rank {rank}, GPU 0") for rank in range(2)]
     by_column = dict(zip(columns, zip(*found, strict=True), strict=True))
@@ -617,13 +618,13 @@ def test_devices_are_coloured_where_they_differ(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["kernels", "kernel_categories"])
-def test_communication_has_a_colour_among_kernels(tmp_path: Path, name: str) -> None:
+def test_communication_has_a_color_among_kernels(tmp_path: Path, name: str) -> None:
     nccl = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
     write(tmp_path / "job.db", Kernel(0, 60, name="gemm"), Kernel(60, 100, name=nccl))
     text = rendered(api.page(tmp_path / "job.db", [name]))
     bars = bars_of(text)
     assert re.findall(r'<i class="(\w+)" style', bars) == [
-        colours.COLOURS["computation"], colours.COLOURS["communication"]]  # fmt: skip
+        colors.COLOURS["computation"], colors.COLOURS["communication"]]  # fmt: skip
     assert "computation<li>" in bars and "communication</ul>" in bars
 
 
@@ -689,7 +690,7 @@ def test_a_comparison_shows_both_sides_and_what_changed(tmp_path: Path) -> None:
     page = outline(rendered([compared.headline, *compared.reports]))
     text = page.text
     assert text.startswith("before → after - nsysconv")
-    answer = "Cannot tell: window of GPU work 1.00 µs → 1.00 µs (+0.0 %). 1 run against 1 run"
+    answer = "Inconclusive: GPU active window 1.00 µs → 1.00 µs (+0.0 %). 1 run vs. 1 run"
     assert answer in text[: text.index("kernel time")]
     assert "kernel time700 nsbefore 900 ns, −22.2 %" in text.replace("</dt>", "")
     assert "idle30.0 %before 10.0 %, +20.0 points" in text

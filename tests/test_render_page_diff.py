@@ -101,7 +101,7 @@ def test_above_the_cards_is_what_changed_and_what_that_is_made_of(tmp_path: Path
     other = (Kernel(0, 200, name="gemm"), Kernel(500, 1000, name="norm"), Kernel(1000, 1200, name="x"))
     text = outline(page_of_both(tmp_path, base, other)).text
     said = text[text.index("The answer", 50) : text.index("window1.20 µs")]
-    assert "window of GPU work 1.00 µs → 1.20 µs (+20.0 %)" in said
+    assert "GPU active window 1.00 µs → 1.20 µs (+20.0 %)" in said
     # Of 200 more: 200 of the new kernel, 200 less of gemm, whose time is idle now.
     assert (
         "+200 ns window, above all +200 ns kernels (number of launches); −200 ns kernels (time per "
@@ -198,7 +198,7 @@ def test_what_is_aligned_is_said_beside_the_picture(tmp_path: Path) -> None:
     said = outline(text).text
     assert (
         "Aligned by the start of each window, the first GPU operation: before and after have no "
-        "annotated steps (--step-range names them)."
+        "annotated steps (name them with --step-range)."
     ) in said
     (window,) = data_of(text, "aligned-data")["pairs"]
     words = "From the first GPU operation to the last: 10 ns → 20 ns (+10 ns, +100.0 %)"
@@ -234,7 +234,7 @@ def test_profiles_that_are_called_as_the_sides_keep_their_names(tmp_path: Path) 
     write(tmp_path / "b.db", Kernel(0, 20), ranks={1: 0}, label="base")
     found = api.compare(tmp_path / "a.db", tmp_path / "b.db", for_page=True)
     said = outline(rendered(found.reports)).text
-    assert "Of 3 profiles other and base are on one axis." in said
+    assert "Only other and base of 3 profiles are on one axis." in said
 
 
 def test_notes_on_files_that_hold_base_are_not_notes_on_a_side() -> None:

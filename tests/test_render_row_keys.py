@@ -342,11 +342,11 @@ def test_diff_has_the_keys_by_which_it_matched(tmp_path: Path) -> None:
     for label, pid, end in (("a", 1, 100), ("b", 77, 150)):
         rows = Kernel(0, end, name="gemm", pid=pid), Kernel(200, 210, name="copy", pid=pid)
         write(tmp_path / f"{label}.db", *rows)
-    names = "account", "culprits", "kernels"
+    names = "account", "contributors", "kernels"
     limit = "kernels.kernel_sum_ns:90%"
     outcome = run("diff", "a.db", "b.db", *names, "-f", "json", "--fail-on", limit, cwd=tmp_path)
     document = json.loads(outcome.out)
-    limits, account, culprits, kernels = document["reports"]
+    limits, account, contributors, kernels = document["reports"]
     assert keys_in(limits) == [f"limit={limit}"]
     # gemm took 50 ns more, and of the window of 210 ns so much less was idle.
     assert keys_in(account)[:3] == [
@@ -354,7 +354,7 @@ def test_diff_has_the_keys_by_which_it_matched(tmp_path: Path) -> None:
         "device_id=0 | part=kernels: time per launch",
         "device_id=0 | part=idle, cause not recorded",
     ]
-    assert keys_in(culprits)[0] == "kind=kernel | name=gemm"
+    assert keys_in(contributors)[0] == "kind=kernel | name=gemm"
     assert keys_in(kernels) == ["name=gemm"]
     assert "key" not in document["answer"]
 

@@ -236,7 +236,7 @@ def test_no_rows_and_not_recorded() -> None:
     empty = rendered("text", replace(empty_report(), notes=(), slice=None))
     assert empty.splitlines()[1:] == ["No rows."]
     sliced = rendered("text", replace(empty_report(), notes=()))
-    assert sliced.splitlines()[1:] == ["No rows in this slice."]
+    assert sliced.splitlines()[1:] == ["No rows in this selection."]
     assert rendered("text", replace(unrecorded_report(), notes=())).splitlines()[1:] == [
         "Not recorded in this profile: kernel <events>, API|calls.",
         "Record with `--trace=cuda`.",

@@ -131,7 +131,7 @@ def test_what_is_no_select_is_refused(
                                    "SELECT FTS3_Tokenizer('simple')"])  # fmt: skip
 @pytest.mark.usefixtures("here")
 def test_functions_with_effects_are_not_run(store: Path, query: str) -> None:
-    assert "is not run: it is no part of reading" in refused(store, query)
+    assert "is not run: it is not part of reading" in refused(store, query)
 
 
 @pytest.mark.parametrize("query", [

@@ -1,4 +1,4 @@
-"""Sources that are no SQLite hand over Arrow: the same rows, the same refusals."""
+"""Sources that are not SQLite hand over Arrow: the same rows, the same refusals."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def test_texts_of_several_pieces_are_those_of_one(
 @given(CELLS)
 @example(["a", "b", "", "a", "longer than a word", b"\xff", "é"] * 500)
 def test_texts_are_told_apart(cells: list[str | bytes]) -> None:
-    """Also those that are no UTF-8, which SQLite does not check; of several batches as of one."""
+    """Also those that are not UTF-8, which SQLite does not check; of several batches as of one."""
     raw = [cell.encode() if isinstance(cell, str) else cell for cell in cells]
     rows = ", ".join(f"({row}, CAST(x'{cell.hex()}' AS TEXT))" for row, cell in enumerate(raw))
     asked = f"SELECT column1, column2 FROM (VALUES {rows or '(0, NULL)'}) WHERE column2 IS NOT NULL"

@@ -329,7 +329,7 @@ def test_examples_for_slurm_run(
     assert sorted(re.sub(r"\.\d+([._])", r".N\1", name, count=1) for name in kept) == left, said
     assert "ran " in said
     if example == "slurm-srun.sh":
-        assert "Where the time went - " in said and "What holds it back - " in said
+        assert "Where the time went - " in said and "Bottlenecks - " in said
         assert said.count("ran train.py") == 4
 
 

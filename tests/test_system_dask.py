@@ -194,8 +194,8 @@ class TestKilledWorkers:
         with pytest.raises(InputError, match="was killed"):
             done(of_two, pieces.killed_by_sevens, [7])
 
-    def test_its_neighbours_in_the_worker_are_not_lost(self, empty: Cluster, tmp_path: Path) -> None:
-        work = partial(pieces.killed_with_neighbours, tmp_path)
+    def test_its_neighbors_in_the_worker_are_not_lost(self, empty: Cluster, tmp_path: Path) -> None:
+        work = partial(pieces.killed_with_neighbors, tmp_path)
         empty.add_worker(threads=3)
         assert done(empty, work, range(5), lost=lambda item: -1) == [-1, 1, 2, 3, 4]
         tried = [mark.name.split("-")[1] for mark in tmp_path.glob("[0-9]*-[0-9]")]
@@ -286,7 +286,7 @@ class TestTrouble:
 
 @pytest.fixture(scope="module")
 def ranks(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The exports of eight ranks of a job, and a file that is no profile."""
+    """The exports of eight ranks of a job, and a file that is not a profile."""
     folder = tmp_path_factory.mktemp("ranks") / "job"
     repeat_ranks.generate(folder, NSYS / "nccl-3.25.0.sqlite", ranks=8, kernels=1000)
     (folder / "notes.txt").write_text("what a folder may hold")

@@ -195,7 +195,7 @@ def test_what_a_flame_graph_is_searched_for_is_added_up(flame: Page) -> None:
     assert found.inner_text() == "1 box, host time 100 ns: 50.0 % of all"
 
 
-def test_matches_are_drawn_in_a_stronger_colour(flame: Page) -> None:
+def test_matches_are_drawn_in_a_stronger_color(flame: Page) -> None:
     def darkness() -> list[int]:
         """Of `conv2d`, and of `add` in `step`: how far each is from white."""
         flame.wait_for_timeout(100)

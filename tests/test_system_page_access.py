@@ -98,7 +98,7 @@ def test_nothing_serious_is_found(opened: Opened, axe: str, made: str, scheme: s
 
 
 def test_axe_finds_what_is_wrong(opened: Opened, axe: str) -> None:
-    """The check itself: grey on white, and a field without a name."""
+    """The check itself: gray on white, and a field without a name."""
     words = "<p style='color:#ccc'>pale<p><input>"
     page = opened(f"<!DOCTYPE html><html lang=en><title>t</title>{words}")
     page.evaluate(axe)

@@ -149,8 +149,8 @@ def test_it_is_zoomed_by_two_fingers(opened: Opened, of_both: str) -> None:
     assert float(shown(page).split()[0]) < 60
 
 
-def colour_at(page: Page, canvas: str, x: float, y: float) -> tuple[int, int, int]:
-    """The colour of a point of a canvas, in pixels of the page."""
+def color_at(page: Page, canvas: str, x: float, y: float) -> tuple[int, int, int]:
+    """The color of a point of a canvas, in pixels of the page."""
     page.wait_for_timeout(100)
     red, green, blue = page.evaluate(
         """([canvas, x, y]) => {
@@ -166,22 +166,22 @@ def colour_at(page: Page, canvas: str, x: float, y: float) -> tuple[int, int, in
 
 
 def test_a_lane_has_what_ran_and_when_one_was_busy_alone(aligned: Page) -> None:
-    """In the colours of the light page: computation blue, copies orange, before grey, after teal."""
+    """In the colors of the light page: computation blue, copies orange, before gray, after teal."""
     width: float = aligned.evaluate("document.querySelector('.aligned canvas').clientWidth")
 
     def at(ns: float, y: float) -> tuple[int, int, int]:
-        return colour_at(aligned, ".aligned canvas", 48 + (width - 48) * ns / 100, y)
+        return color_at(aligned, ".aligned canvas", 48 + (width - 48) * ns / 100, y)
 
     blue, orange = (0x25, 0x4E, 0x90), (0xBB, 0x7E, 0x04)
-    grey, teal = (0x8A, 0x92, 0x9C), (0x2A, 0x8F, 0x8A)
+    gray, teal = (0x8A, 0x92, 0x9C), (0x2A, 0x8F, 0x8A)
     # Rows from above: 17 before, 5 and 5 alone, 17 after, a pixel between two.
     before, alone_before, alone_after, after = 36 + 15, 36 + 20, 36 + 26, 36 + 45
     assert at(48, before) == blue
     assert at(70, before) == orange
-    assert at(25, alone_before) == at(70, alone_before) == grey
+    assert at(25, alone_before) == at(70, alone_before) == gray
     assert at(52, alone_after) == teal
     assert at(52, after) == blue
-    assert blue != at(25, after) != grey
+    assert blue != at(25, after) != gray
     # After is over at 60: behind that there is nothing, not even the step.
     assert at(65, after) == (255, 255, 255)
     assert at(57, after) == (0xF4, 0xF6, 0xF8)
@@ -245,7 +245,7 @@ def test_boxes_are_blue_for_less_red_for_more_the_stronger_the_greater(tree: Pag
     width: float = tree.evaluate("document.querySelector('.boxes').clientWidth")
 
     def at(share: float, depth: int) -> tuple[int, int, int]:
-        return colour_at(tree, ".boxes", width * share, depth * 18 + 15)
+        return color_at(tree, ".boxes", width * share, depth * 18 + 15)
 
     step, other = at(200 / 370, 1), at(300 / 370, 1)
     assert step[0] > step[2]
@@ -256,13 +256,13 @@ def test_boxes_are_blue_for_less_red_for_more_the_stronger_the_greater(tree: Pag
     # The stronger, the darker: +70 before +30, -50 before -10.
     assert new[2] < step[2]
     assert conv2d[0] < add[0]
-    assert "The strongest colour is a change by 70 ns" in tree.locator(".flame .drawn").inner_text()
+    assert "The strongest color is a change by 70 ns" in tree.locator(".flame .drawn").inner_text()
 
 
-def test_a_tree_that_did_not_change_is_grey(opened: Opened) -> None:
+def test_a_tree_that_did_not_change_is_gray(opened: Opened) -> None:
     same = section(compare_trees("modules_tree", [[tree_report()]], [[tree_report()]]))
     page = opened(rendered([Section("answer", "same: it", (), None), same]))
-    red, _, blue = colour_at(page, ".boxes", 30, 18 + 15)
+    red, _, blue = color_at(page, ".boxes", 30, 18 + 15)
     assert abs(red - blue) < 8
     assert "Nothing changed" in page.locator(".flame .drawn").inner_text()
 

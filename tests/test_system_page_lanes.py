@@ -163,7 +163,7 @@ def test_an_event_says_where_it_came_from(lines: Page) -> None:
         "launched by cudaLaunchKernel on thread 11, called 300 ns before; waited 200 ns after the "
         "call; in the operator aten::mm; in the range step."
     )
-    assert same.startswith("2 events called gemm: 3.5 µs in all, the longest 2.5 µs")
+    assert same.startswith("2 events called gemm: 3.5 µs in total, the longest 2.5 µs")
     assert why == "nsysconv why TARGET kernel:1"
 
 

@@ -230,7 +230,7 @@ OF_TWO = (Call(410, 420, 1, name="cudaMemcpyAsync"), Call(490, 520, 1, pid=2, na
     ("the outer one owns also where a third call holds both", "no_op",
      (BEFORE, AFTER, Call(410, 590, 7), Call(450, 550, 1, "driver"), Call(500, 520, 1)),
      {"host": 50, "launch": 100, "queue": 50}),
-    # 2^32 + 5 in 32 bits is 5: that is no call of the kernel's.
+    # 2^32 + 5 in 32 bits is 5: that is not a call of the kernel's.
     ("ids of calls may be larger than those of operations", "no_op",
      (Call(0, 10, HIGH + 5), Call(12, 14, HIGH + 6), Kernel(20, 30, 5), Kernel(40, 50, 6)),
      {"unknown": 10}),

@@ -51,7 +51,7 @@ CASES: dict[str, tuple[str, list[Any], list[Any], int | None]] = {
                               [VALUE, QUERY, KEY, VALUE], [None] * 11 + [False],
                               2 * PAIRS * (3 * 16 + 2 * 8)),
     "sizes below zero": ("aten::mm", [[-4, 5], [5, 6]], [], None),
-    "a size that is no number": ("aten::mm", [[True, 5], [5, 6]], [], None),
+    "a size that is not a number": ("aten::mm", [[True, 5], [5, 6]], [], None),
     "sizes beyond any GPU": ("aten::mm", [[1 << 21, 1 << 21], [1 << 21, 1 << 21]], [], None),
     "a padding below zero": ("aten::conv2d", [IMAGE, WEIGHT, [6]],
                              [None, None, None, [1, 1], [-99, 0], [1, 1], 1], None),

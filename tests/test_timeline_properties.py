@@ -522,7 +522,7 @@ def test_what_ended_a_gap_has_that_gap(seed: int) -> None:
 
 @examples(40)
 @given(st.integers(0, 2**32))
-def test_neighbours_of_random_profiles(seed: int) -> None:
+def test_neighbors_of_random_profiles(seed: int) -> None:
     """What ended last before an operation, on its stream and device, by looking at all."""
     choice = Choice(seed)
     slow = Slow(choice.rows)

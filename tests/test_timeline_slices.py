@@ -610,7 +610,7 @@ def test_notes_name_the_graphs_of_the_slice() -> None:
     with opened(Graph(10, 20, graph=5), Graph(30, 40, graph=6)) as profile:
         (note,) = profile.report("overview", slice=Slice((25, 40))).notes
         assert (note.slug, note.count) == ("graph-intervals", 1)
-        assert note.text.startswith("launches of graphs (6) recorded")
+        assert note.text.startswith("graph launches (6) recorded")
 
 
 def test_devices_and_streams_that_are_idle_in_the_slice_have_rows() -> None:

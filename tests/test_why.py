@@ -246,14 +246,14 @@ def test_columns(ask: str, rows: tuple[Row, ...], expected: tuple[Any, ...], opt
 
 
 @pytest.mark.parametrize(("event", "rows", "line"), [
-    ("kernel:1", UNLINKED, "what launched it is not recorded"),
+    ("kernel:1", UNLINKED, "its launch was not recorded"),
     ("kernel:2", CROSSING, "which ended 10 ns after it began"),
     ("kernel:2", TOGETHER, "   kernel:3 began at the same time; the parts are of its launch\n"),
     # An operation without a device was not on a thread.
     ("kernel:1", (Call(0, 5, 1), Kernel(10, 20, 1, device=None, stream=None)), f"process {PID}\n"),
-    ("kernel:1", UNTIMED, "   no time was recorded\n"),
-    ("api_call:1", UNTIMED, "launched kernel:1 k, of which no time was recorded\n"),
-    ("kernel:2", OTHER_CLOCK, "CPU and GPU times are not on one clock"),
+    ("kernel:1", UNTIMED, "   no timestamp was recorded\n"),
+    ("api_call:1", UNTIMED, "launched kernel:1 k, of which no timestamp was recorded\n"),
+    ("kernel:2", OTHER_CLOCK, "CPU and GPU timestamps use different clocks"),
 ])  # fmt: skip
 def test_what_is_said(event: str, rows: tuple[Row, ...], line: str) -> None:
     assert line in "\n".join(["", *said_of(event, *rows), ""])

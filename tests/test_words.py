@@ -9,6 +9,7 @@ import tokenize
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import pytest
 from conftest import ROOT
 
 from nsysconv import codes, queries
@@ -53,7 +54,7 @@ def test_words_that_are_forbidden_are_found() -> None:
     for text in ("it tells", "It stands there", "like a row and is none", "As for it", "of one it is"):
         assert FORBIDDEN.search(text), text
         assert LETTERS.search(text), text
-    for text in ("the steps of one run", "a file that standardises", "the hotel", "there is none"):
+    for text in ("the steps of one run", "a file that standardizes", "the hotel", "there is none"):
         assert not FORBIDDEN.search(text), text
 
 
@@ -133,3 +134,64 @@ def test_people_read_the_words_of_the_field() -> None:
         (ROOT / "nsysconv" / "render" / "page" / "__init__.py").read_text(),
     ]
     assert [text for text in texts if OWN_WORDS.search(text)] == []
+
+
+# Phrases that are wrong wherever they are, and what is written instead.
+INSTEAD = {
+    r"\bcannot[ _-]tell\b": "inconclusive",
+    r"\b(?:runs?|repeats?|values?|profiles?|recordings?) a side\b": "per side",
+    r"\brules that cannot look\b": "checks that could not run",
+    r"\bat the most\b": "at most",
+    r"\bin all(?=[.;)])": "in total",
+    r"\bwhat holds it back\b": "bottlenecks",
+    r"\bif runs differ by\b": "assuming … run-to-run noise",
+    r"\bas many as pay\b": "automatic",
+    r"\blength of the session\b": "session length",
+    r"\bwindow of GPU work\b": "GPU active window",
+    r"\btime from step to step\b": "step period",
+    r"\branges of NVTX\b": "NVTX ranges",
+    r"\bcalls of MPI\b": "MPI calls",
+    r"\bkernels of NCCL\b": "NCCL kernels",
+    r"\bmemory sets?\b(?! (?:the|a|its)\b)": "memset",
+    r"\bwith other options\b": "with different options",
+    r"\bbeside each other\b": "side by side",
+    r"\bculprits?\b": "contributor",
+    r"\b(?:that|which|they|these) are no (?!longer|more|less)\w+s\b": "are not",
+    r"\w*(?:[Cc]olour|eighbour|ehaviour|(?:ynchron|erial|nitial|ecogn|ormal|ptim)is(?:e[sdr]?|ing|ation))\b":
+        "the American spelling",
+}
+# The page on words names those that are not used.
+WORDS_PAGE = {"style-of-words.md"}
+# With which advice begins.
+VERBS = {
+    "Allocate", "Allow", "Also", "Avoid", "Balance", "Check", "Combine", "Compute", "Copy", "Create",
+    "Detach", "Even", "Exclude", "Free", "Increase", "Keep", "Launch", "Load", "Look", "Measure",
+    "Optimize", "Overlap", "Pad", "Prepare", "Record", "Remove", "Run", "Set", "Skip", "Start",
+    "Synchronize", "Update", "Use", "Warm",
+}
+PEOPLE_READ = sorted(
+    path
+    for path in (*(ROOT / "nsysconv").rglob("*.py"), *(ROOT / "nsysconv").rglob("*.toml"),
+                 *(ROOT / "ci").rglob("*.sh"), *(ROOT / "ci").rglob("*.yml"),
+                 *ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"))
+    if path.name not in OF_RULES | WORDS_PAGE
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("pattern", INSTEAD)
+def test_phrases_that_are_wrong_everywhere(pattern: str) -> None:
+    """Lines may break within a phrase, in comments, too."""
+    found = {
+        str(path.relative_to(ROOT)): [match.group() for match in re.finditer(pattern, text, re.I)]
+        for path in PEOPLE_READ
+        for text in [re.sub(r"\s+(?:# )?", " ", path.read_text(encoding="utf-8"))]
+    }
+    assert {name: said for name, said in found.items() if said} == {}, f"write: {INSTEAD[pattern]}"
+
+
+@pytest.mark.parametrize("rule", words())
+def test_a_bottleneck_is_a_sentence_and_its_advice_begins_with_a_verb(rule: str) -> None:
+    """Advice begins with a verb in the imperative; a sentence ends with a period."""
+    assert words()[rule].finding.endswith(".")
+    first = {text.split()[0].rstrip(":") for text in words()[rule].advice.values()}
+    assert first <= VERBS, first - VERBS

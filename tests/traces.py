@@ -43,7 +43,7 @@ MARK = codes.RANGE_KINDS.index("mark")
 def exported(
     source: Path, folder: Path, suffix: str = ".json", part: Slice | None = None
 ) -> Exported | None:
-    """A source exported into a folder; None where it is no profile."""
+    """A source exported into a folder; None where it is not a profile."""
     try:
         return export_profiles(source, path=folder / f"trace{suffix}", slice=part)
     except NsysconvError:

@@ -263,7 +263,7 @@ class Expected:
         return found
 
     def notes(self) -> dict[str, int | None]:
-        """How often each note counts; None where that is no matter."""
+        """How often each note counts; None where that is not a matter."""
         return {} if any(self.rows(table) for table in GPU_TABLES) else {"no-gpu-work": 1}
 
 

@@ -1,4 +1,4 @@
-"""The answer on a target: where the time went, what holds it back, and what to ask next."""
+"""The answer on a target: where the time went, the bottlenecks, and what to ask next."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Answer:
 
 
 def answer(target: Target, options: ReportOptions, say: Say = silent) -> Answer:
-    """Return the answer on a profile or a run for people: a few lines each, at most 25 in all.
+    """Return the answer on a profile or a run for people: a few lines each, at most 25 in total.
 
     `options.names` are ignored. Raises as `report_target`.
     """

@@ -45,7 +45,7 @@ def aligned_reports(
     count = sum(map(len, (*base_runs, *other_runs)))
     notes = []
     if count > len(refs):
-        text = f"of {count:,} profiles {refs[0].label} and {refs[1].label} are on one axis"
+        text = f"only {refs[0].label} and {refs[1].label} of {count:,} profiles are on one axis"
         notes.append(Note("profiles-not-aligned", Severity.INFO, text))
     return {r.name: replace(r, notes=(*r.notes, *notes)) for r in (steps, lanes)}
 

@@ -39,10 +39,10 @@ from nsysconv.store.read import Profile
 from nsysconv.timeline.account import accounts
 from nsysconv.timeline.steps import STEP_RANGE
 
-ACCOUNT, CULPRITS = "account", "culprits"
+ACCOUNT, CONTRIBUTORS = "account", "contributors"
 DEFAULT = (
     ACCOUNT,
-    CULPRITS,
+    CONTRIBUTORS,
     "overview",
     "kernels",
     "api_vs_kernel",
@@ -65,7 +65,7 @@ _RUN_NOISE = re.compile(r"\s*([0-9]{1,2}(?:\.[0-9]{1,6})?|\.[0-9]{1,6})\s*%\s*")
 class DiffResult:
     """The result of a comparison.
 
-    `answer` is one line: slower, faster, same or cannot tell, of what and by how much; `headline` the
+    `answer` is one line: slower, faster, same or inconclusive, of what and by how much; `headline` the
     same as a report of one row. `reports` are those of changes, then, where there are limits, that of
     verdicts. `exit_status` is 0, 1 or 4: within all limits, one exceeded, or none exceeded and one that
     nothing can be said of; or 3 where a file of a folder could not be read.
@@ -104,7 +104,7 @@ def compare_targets(
 ) -> DiffResult:
     """Compare two sides as `compare` does, with the options as a value."""
     wanted = list(DEFAULT if options.reports is None else options.reports)
-    comparable = (ACCOUNT, CULPRITS, *DRAWN, *_COMPARABLE)
+    comparable = (ACCOUNT, CONTRIBUTORS, *DRAWN, *_COMPARABLE)
     for name in wanted:
         if name not in comparable:
             raise UsageError(
@@ -127,8 +127,8 @@ def compare_targets(
                 wanted += drawn_reports(profiles)
             named = [TREES.get(name, name) for name in wanted if name in (*_COMPARABLE, *TREES)]
             needed = (*named, *(limit.report for limit in limits), "kernels")
-            if CULPRITS in wanted:
-                needed += comparison.CULPRIT_REPORTS
+            if CONTRIBUTORS in wanted:
+                needed += comparison.CONTRIBUTOR_REPORTS
             needed = tuple(dict.fromkeys(needed))
             # The profiles are read one after the other, because all of them together might not fit in
             # memory.
@@ -194,8 +194,8 @@ def _changes(
             moved = account.with_minor_parts_joined(whole) if options.for_people else whole
             moved_report = account.account_report(moved, judged.asked.refs, judged.work_notes)
             section = tables.section(moved_report)
-        elif name == CULPRITS:
-            section = tables.section(comparison.culprits_report(judged, change(), compared))
+        elif name == CONTRIBUTORS:
+            section = tables.section(comparison.contributors_report(judged, change(), compared))
         else:
             changes = comparison.changes_report(judged, name, compared(name))
             section = tables.section(changes).limited(row_limit)
@@ -207,21 +207,21 @@ def _limits(options: DiffOptions) -> tuple[list[gate.Limit], float | None, bool]
     # the file, and each limit counts once.
     columns = {name: _columns(name) for name in _COMPARABLE}
     limits = [gate.parse_limit(text, columns) for text in options.fail_on]
-    run_noise, cannot_tell = _run_noise(options.run_noise), options.cannot_tell
+    run_noise, inconclusive = _run_noise(options.run_noise), options.inconclusive
     if options.limits is not None:
         file = limits_file.read_limits_file(local_path(options.limits))
         limits += [gate.parse_limit(text, columns, where) for text, where in file.limits]
-        cannot_tell = cannot_tell or file.cannot_tell
+        inconclusive = inconclusive or file.inconclusive
         if run_noise is None:
             run_noise = _run_noise(file.run_noise, where=str(options.limits))
-    if cannot_tell not in (None, _FAIL, _PASS):
+    if inconclusive not in (None, _FAIL, _PASS):
         raise UsageError(
-            f"no way {cannot_tell!r} to take what cannot be told", hint=f"{_FAIL} or {_PASS}."
+            f"no way {inconclusive!r} to take what cannot be told", hint=f"{_FAIL} or {_PASS}."
         )
     by_text: dict[str, gate.Limit] = {}
     for limit in limits:
         by_text.setdefault(limit.text, limit)
-    return list(by_text.values()), run_noise, cannot_tell == _PASS
+    return list(by_text.values()), run_noise, inconclusive == _PASS
 
 
 def _run_noise(text: str | None, where: str = "") -> float | None:
@@ -376,9 +376,9 @@ def _opened(
             if not in_folder:
                 raise
             unread.add(error)
-    unread.end()
     if not runs:
-        raise InputError("no profile in it", where=redacted_target(target))
+        raise unread.nothing(redacted_target(target))
+    unread.end()
     return Side(tuple(_runs_by_rank(list(runs.values()))), tuple(unread.notes()))
 
 

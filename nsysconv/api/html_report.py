@@ -1,4 +1,4 @@
-"""The reports of an HTML page: all that matters of a profile, or of several beside each other."""
+"""The reports of an HTML page: all that matters of a profile, or of several side by side."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def page_of(target: Target, options: ReportOptions, say: Say = silent) -> list[S
         rows = _ROWS if options.limit is None else options.limit
         reports = _reports(profiles, names, options, rows)
         if left_out:
-            text = f"left out of the page of a long recording unless named: {', '.join(left_out)}"
+            text = f"long recording; reports left out unless named: {', '.join(left_out)}"
             say(text)
             # The message on stderr is not part of the page, so the page has a note.
             note = Note("reports-left-out", Severity.INFO, text)

@@ -14,6 +14,7 @@ from nsysconv.api.targets import Say, Target
 from nsysconv.errors import InputError, NoProfileError, NsysconvError, UsageError
 from nsysconv.importers.detection import export_path
 from nsysconv.importers.probe import Probe
+from nsysconv.names import escaped
 from nsysconv.notes import Note, Severity
 from nsysconv.record import Record
 from nsysconv.store.location import Location, Url, is_store, local_path, parse_location, reading
@@ -65,7 +66,7 @@ class SkippedFile:
 
 @dataclass(frozen=True)
 class Inputs:
-    """The inputs of an import, the files left out, and the records of ranks that left no report."""
+    """The inputs of an import, the skipped files, and the records of ranks that left no report."""
 
     read: tuple[Input, ...]
     passed: tuple[SkippedFile, ...] = ()
@@ -221,15 +222,18 @@ def _holds(store: Path, path: Path) -> bool:
 # -- files that are read in place
 
 
-def files_to_read(paths: Sequence[Path], where: str, say: Say) -> Iterator[Path]:
+def files_to_read(
+    paths: Sequence[Path], where: str, say: Say, say_skipped: Say | None = None
+) -> Iterator[Path]:
     """Yield the files to read, each recording once; say which files and ranks are missing.
 
-    `where` is what the user named. Raises InputError where there are none.
+    `where` is what the user named; `say_skipped` gets the lines on copies. Raises InputError where there
+    are none.
     """
     files = find_inputs(paths)
     copies = list(_copies([item.path for item in files.read]))
-    for skipped in (*files.passed, *copies):
-        say(f"skipped: {skipped.path}: {skipped.reason}")
+    for line in passed_lines((*files.passed, *copies)):
+        (say_skipped or say)(f"skipped: {line}")
     for line in missing_rank_lines(files.lost, alone=not files.read):
         say(line)
     if not files.read:
@@ -267,33 +271,85 @@ def _sha256(path: Path) -> str:
         return probe.sha256()
 
 
+def passed_lines(files: Sequence[SkippedFile]) -> Iterator[str]:
+    """Yield a line per kind of reason: one file, or how many there are and the first."""
+    kinds: dict[str, list[SkippedFile]] = {}
+    for file in files:
+        # A reason begins with its kind, and ends with a file's name.
+        kinds.setdefault(" ".join(file.reason.split()[:2]), []).append(file)
+    for first, *others in kinds.values():
+        count = f"{len(others) + 1:,} files, such as " if others else ""
+        yield escaped(f"{count}{first.path}: {first.reason}")
+
+
+_MOST_REASONS = 5
+
+
+def skipped_lines(errors: Sequence[NsysconvError]) -> Iterator[str]:
+    """Yield a line on the files of a folder that are not profiles, and one on how to learn more."""
+    if errors:
+        count = len(errors)
+        what = errors[0].brief if count == 1 else f"{count:,} files: {_reasons(errors)}"
+        yield f"skipped: {what}"
+    if any(error.hint for error in errors):
+        yield "For details on a skipped file: nsysconv info FILE"
+
+
+def _reasons(errors: Sequence[NsysconvError]) -> str:
+    # Each reason has its number of files, or the name of its only file.
+    files: dict[str, list[str]] = {}
+    for error in errors:
+        files.setdefault(error.what, []).append(error.where)
+    groups = sorted(files.items(), key=lambda group: -len(group[1]))
+    rest = sum(len(names) for _, names in groups[_MOST_REASONS:])
+    shown = [
+        f"{what} ({names[0] if len(names) == 1 else f'{len(names):,}'})"
+        for what, names in groups[:_MOST_REASONS]
+    ]
+    return escaped(", ".join([*shown, *([f"other reasons ({rest:,})"] if rest else [])]))
+
+
 @dataclass
 class UnreadFiles:
-    """The files of a folder that gave no profile: all are said, and those that are damaged kept."""
+    """The files of a folder that gave no profile: damaged ones are named, others counted by reason."""
 
     say: Say
     damaged: list[InputError] = field(default_factory=list)
-    _has_hint: bool = False
+    skipped: list[InputError] = field(default_factory=list)
+    _copies: list[str] = field(default_factory=list)
+
+    def say_at_end(self, line: str) -> None:
+        """Keep a line on copies until something was read."""
+        self._copies.append(line)
 
     def add(self, error: InputError) -> None:
-        """Take in why a file was not read, and say it."""
+        """Take in why a file was not read; say it if the file is damaged."""
         if isinstance(error, NoProfileError):
-            self.say(f"skipped: {error.brief}")
-            self._has_hint = self._has_hint or bool(error.hint)
+            self.skipped.append(error)
         else:
             self.say(f"nsysconv: {error.brief}")
             self.damaged.append(error)
 
     def end(self) -> None:
-        """Say where more is said of files that are no profile, if there was one."""
-        if self._has_hint:
-            self.say("`nsysconv info FILE` says more of a file that was skipped.")
+        """Say what was skipped, after something was read."""
+        for line in (*self._copies, *skipped_lines(self.skipped)):
+            self.say(line)
+
+    def nothing(self, where: str) -> InputError:
+        """Return the error for a folder in which nothing was read."""
+        what = "no profile in it"
+        if self.skipped:
+            count = len(self.skipped)
+            files = "1 file" if count == 1 else f"{count:,} files"
+            what = f"{what}; {files} skipped: {_reasons(self.skipped)}"
+        hints = {error.hint for error in self.skipped}
+        return InputError(what, where=where, hint=hints.pop() if len(hints) == 1 else "")
 
     def notes(self) -> list[Note]:
         """Return a note on the damaged files, or none."""
         if not self.damaged:
             return []
-        text, count = "files that could not be read are left out", len(self.damaged)
+        text, count = "unreadable files were left out", len(self.damaged)
         return [Note(UNREAD, Severity.DROPPED, text, count, self.damaged[0].where)]
 
 

@@ -139,7 +139,7 @@ class OpenProfile:
         place = self._place if self._file is None else self._file.copy()
         notes, count = [], self.profile.count_in_store()
         if count > 1 and "profile_id" not in text.lower():
-            words = f"rows may be of all {count:,} profiles; this one is profile_id {self.id}"
+            words = f"rows may come from all {count:,} profiles; this one is profile_id {self.id}"
             notes.append(Note("query-of-all-profiles", Severity.INFO, words))
         return query_report(place, text, notes)
 

@@ -72,7 +72,7 @@ class ReportKeywords(ProfileKeywords, total=False):
 
     `by` may be "rank" here, which keeps all rows of a run below each other, and "host" or "device"
     (physical GPU), which give three rows for each of these. `include` is as for `open`. Profiles are
-    looked at by `workers` processes at a time (None: as many as pay), or by the workers of a Dask cluster
+    looked at by `workers` processes at a time (None: automatic), or by the workers of a Dask cluster
     (`dask`: its scheduler's address or file, or "local"); what is answered depends on neither.
     """
 
@@ -88,7 +88,7 @@ class DiffKeywords(PartKeywords, total=False):
     of one source, else signature). `fail_on` are limits, `report.column:3%` or
     `report[/regex/].column:2ms`; `limits` names a TOML file of such. `run_noise` is the standard
     deviation of a run, such as `0.3%`, for those who know it (None: 1 % or 3 % are assumed where a side
-    is one run, 10 % of the host's times). `cannot_tell` says what a limit of which nothing can be said
+    is one run, 10 % of the host's times). `inconclusive` says what a limit of which nothing can be said
     makes of the exit status: `fail` (the default) or `pass`. `for_page` adds what a page draws, if no
     report is named: trees, and steps of both sides on one axis.
     """
@@ -97,7 +97,7 @@ class DiffKeywords(PartKeywords, total=False):
     fail_on: Words
     limits: str | Path | None
     run_noise: str | None
-    cannot_tell: str | None
+    inconclusive: str | None
     for_page: bool
 
 
@@ -217,7 +217,7 @@ class DiffOptions(PartOptions):
     fail_on: Words = ()
     limits: str | Path | None = None
     run_noise: str | None = None
-    cannot_tell: str | None = None
+    inconclusive: str | None = None
     for_page: bool = False
 
 

@@ -172,7 +172,7 @@ def _set_rank(
     if not claims or not only or ranked not in ([], only):
         if claims and not ranked and rows:
             voices = " and ".join(claim.voice for claim in claims)
-            text = f"{voices}: rank {claims[0].rank}, but {len(working)} processes are at work"
+            text = f"{voices}: rank {claims[0].rank}, but {len(working)} processes used GPUs"
             notes.append(Note("rank-unused", Severity.INFO, text, facts=_RANKS))
         return False
     row = only[0]
@@ -225,7 +225,7 @@ class ImportKeywords(TypedDict, total=False):
     `strict` refuses files of which something had to be dropped or approximated.
 
     `run` names the run that all profiles are of. `rank_from` is a regular expression whose first group is
-    the rank in a path as it was named. `workers` files are read at a time (None: as many as pay), by
+    the rank in a path as it was named. `workers` files are read at a time (None: automatic), by
     processes of this machine or, by way of `dask` (a scheduler's address or file, or "local"), of others;
     the outcome is the same. `progress` and `done` are called while it goes on, `say` with lines that a
     person may want to read meanwhile.
@@ -250,7 +250,7 @@ class ImportOptions:
     """The value of ImportKeywords.
 
     `threads` is how many may work on one input (None: one per core but for the core that copies rows),
-    `processes` how many may decode it (None: as many as pay).
+    `processes` how many may decode it (None: automatic).
     """
 
     include: frozenset[str] = frozenset()

@@ -48,7 +48,7 @@ _PROFILES = (
     Column(
         "recording_ns",
         Unit.NS,
-        "Length of the profiler's session; null: the source does not say when that was.",
+        "Length of the profiler's session; null: not recorded in the source.",
     ),
     Column("kernel_count", Unit.COUNT, "Kernels."),
     Column("api_call_count", Unit.COUNT, "API calls."),
@@ -115,8 +115,8 @@ def check(target: Target, *, limit: int = 0) -> ShownReport:
         "check", title, columns, [*map(asdict, found)], texts=() if found else [well], replaced=()
     )
     texts = {
-        "store-damaged": "the store is not what was imported: import the original files again",
-        "checksums-missing": "a profile has no checksums; the next import into the store keeps them",
+        "store-damaged": "the store differs from what was imported: import the original files again",
+        "checksums-missing": "a profile has no checksums; the next import into the store adds them",
     }
     missing = sum(each.result == checksums.NOT_RECORDED for each in found)
     counts = zip(texts.items(), (len(found) - missing, missing), strict=True)
@@ -328,7 +328,7 @@ def reports(
         _text("title", "What it shows."),
         _text("about", "What it is about."),
         _text("core", "Whether it is printed where none is named: yes or no."),
-        _text("needs", "Facts without which there is no report."),
+        _text("needs", "Facts that the report requires."),
         _text("uses", "Further facts, whose columns are null without them."),
         _text("options", "Its own options."),
     ]
@@ -373,15 +373,13 @@ def _missing(names: Sequence[str], opened: Sequence[OpenProfile]) -> dict[str, l
 def _by_subject_in_words(rows: Sequence[Mapping[str, str | None]]) -> list[Text]:
     groups: dict[str, list[str]] = {}
     for row in rows:
-        options = f"options {row['options']}" if row["options"] else ""
-        marks = "; ".join(filter(None, ("core" if row["core"] == "yes" else "", options)))
-        line = f"{row['report']}{f' ({marks})' if marks else ''}: {row['title']}"
+        line = f"{row['report']}{' (core)' if row['core'] == 'yes' else ''}: {row['title']}"
         if row.get("missing"):
-            line += f"; no answer without {row['missing']}"
+            line += f"; missing: {row['missing']}"
+        if row["options"]:
+            line += f" [{row['options']}]"
         groups.setdefault(str(row["about"]), []).append(line)
-    legend = (
-        "core: printed where no report is named. --format csv also says what each needs and uses."
-    )
+    legend = "core: printed by default. [options]: REPORT:OPTION=VALUE. -f csv: more details."
     return [Text("", (legend,)), *(Text(about, tuple(lines)) for about, lines in groups.items())]
 
 

@@ -83,7 +83,7 @@ def report_target(target: Target, options: ReportOptions, say: Say = silent) -> 
     job = _report_job(options)
     unread = inputs.UnreadFiles(say)
     run = _Run(job, unread)
-    targets = _targets(target, say)
+    targets = _targets(target, say, unread.say_at_end)
     if len(targets) > 1 or targets[0].in_folder:
         count = _worker_count(targets, options.workers)
         with phase("report on a run"), workers_for(options.dask, count) as workers:
@@ -135,12 +135,12 @@ class _Target:
         return [] if isinstance(self.place, Url) else [self.place]
 
 
-def _targets(target: Target, say: Say) -> list[_Target]:
+def _targets(target: Target, say: Say, say_skipped: Say) -> list[_Target]:
     # Profiles of a store are in the order of ranks, and files of a folder are in the order of names.
     where, selector = split_target(target)
     if isinstance(where, Path) and where.is_dir():
         # None of them is opened here: there may be thousands, and who looks at one opens it anyway.
-        files = inputs.files_to_read([where], str(where), say)
+        files = inputs.files_to_read([where], str(where), say, say_skipped)
         return [_file_target(path, None, in_folder=True) for path in files]
     if not isinstance(where, Url) and not is_store(where):
         return [_file_target(where, selector, in_folder=False)]
@@ -306,7 +306,8 @@ def _reports_of_workers(
             yield reports
     if absent is not None and not is_any:
         raise absent
-    unread.end()
+    if is_any:
+        unread.end()
 
 
 def _reports_of_target(
@@ -353,13 +354,13 @@ class _Run:
         self._processes.append((label, profile.processes))
         for merged_report, report in zip(self._merged, profile.reports, strict=True):
             of_all = isinstance(report, PartialReport)
-            merged_report.add(_labelled(report, member if of_all else ref), who)
+            merged_report.add(_labeled(report, member if of_all else ref), who)
 
     def reports(self, target: str, part: Slice | None) -> list[ShownReport]:
         if not self._members and part is not None and part.ranks:
             raise UsageError(f"no profile of rank {', '.join(map(str, part.ranks))}", where=target)
         if not self._members:
-            raise InputError("no profile in it", where=target)
+            raise self._unread.nothing(target)
         cycles = cycles_of(self._refs)
         ranks = [each for each in self._processes if cycles.first[each[0]] == each[0]]
         of_several = rank_coverage(ranks).notes() if len(self._members) > 1 else []
@@ -367,20 +368,20 @@ class _Run:
         return [each.report(self._members, notes) for each in self._merged]
 
 
-def _labelled(report: Report | PartialReport, ref: ProfileRef) -> Report | PartialReport:
+def _labeled(report: Report | PartialReport, ref: ProfileRef) -> Report | PartialReport:
     if isinstance(report, PartialReport):
         return replace(report, report=replace(report.report, profiles=(ref,)))
     if report.profiles == (ref,):
         return report
     column = next((c for c in report.columns if c.name == "profile"), None)
 
-    def labelled(table: pa.Table | None) -> pa.Table | None:
+    def labeled(table: pa.Table | None) -> pa.Table | None:
         if table is None or column is None:
             return table
         labels = report_table([column], {"profile": [ref.label] * table.num_rows})
         return table.set_column(table.column_names.index("profile"), "profile", labels.column(0))
 
-    return replace(report, profiles=(ref,), table=labelled(report.table))
+    return replace(report, profiles=(ref,), table=labeled(report.table))
 
 
 class _MergedReport:

@@ -260,7 +260,7 @@ def find_program(profiler: int, program: Sequence[str], proc: Path = PROC) -> in
     """Return the id of the process that runs `program` below the process `profiler`, or None.
 
     The topmost one below it that has the program's arguments; where none has (programs may rename
-    themselves), the topmost that is no tool of the profiler's.
+    themselves), the topmost that is not a tool of the profiler's.
     """
     children: dict[int, list[int]] = {}
     for pid, (parent, _) in sorted(_processes(proc).items()):

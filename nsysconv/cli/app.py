@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-import typer.core
 
 from nsysconv import api
 from nsysconv.cli import flags
@@ -17,6 +16,7 @@ from nsysconv.cli.events import EXAMPLES, why
 from nsysconv.cli.flags import (
     ANSWER,
     AnswerCommand,
+    CommandGroup,
     FormatOption,
     GroupedCommand,
     OutputOption,
@@ -33,7 +33,7 @@ from nsysconv.errors import UsageError
 from nsysconv.export import ALL_FORMATS
 
 
-class AnswersWithoutCommand(typer.core.TyperGroup):
+class AnswersWithoutCommand(CommandGroup):
     """The commands; a first word that names none, but a target, is answered by the command ANSWER."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -47,7 +47,7 @@ class AnswersWithoutCommand(typer.core.TyperGroup):
 
 
 def _is_target(word: str) -> bool:
-    """Return whether a word may name a profile: it exists, or has a sign that no command's name has."""
+    # The word may name a profile: it exists, or has a sign that no command's name has.
     return any(sign in word for sign in ("@", ".", ":", os.sep)) or os.path.lexists(word)
 
 
@@ -59,6 +59,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["--help", "-h"]},
     help="Import GPU profiles into one SQL schema; the same reports for every source.",
+    epilog=examples(
+        ("nsysconv report1.nsys-rep", "where the time went, and what to change"),
+        ("nsysconv diff before.sqlite after.sqlite", "what changed between two runs"),
+        ("nsysconv import ranks/ -o job.db", "all ranks of a job into one store"),
+    ),
 )
 
 
@@ -86,13 +91,11 @@ def _main(
 @app.command(
     ANSWER,
     cls=AnswerCommand,
-    short_help="Say where the time went, what holds it back, and what to do.",
+    short_help="Show where the time went, the bottlenecks, and what to change.",
     epilog=examples(
         ("nsysconv report1.nsys-rep", "the answer in at most 25 lines"),
-        ("nsysconv job.db --step 5 --device 0", "of a part of it"),
-        ("nsysconv report1.sqlite --ignore start_up", "without one kind of finding"),
-        ("nsysconv report1.sqlite -f json --brief", "for programs, in at most 2 kB"),
-        ("nsysconv report1.sqlite --open", "a page of everything, in the browser"),
+        ("nsysconv job.db --step 5 --device 0", "one step on one device"),
+        ("nsysconv report1.sqlite --open", "one HTML page with everything, in the browser"),
     ),
 )
 @takes(SliceFlags)
@@ -100,8 +103,9 @@ def answer(
     target: Annotated[
         str,
         typer.Argument(
-            help="A profile file, a store (of several runs: STORE@RUN, STORE@LABEL), or a folder, taken "
-            "as one run."
+            metavar="TARGET",
+            help="Profile file, store (of several runs: STORE@RUN, STORE@LABEL), or folder (taken as one "
+            "run).",
         ),
     ],
     more: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
@@ -109,13 +113,13 @@ def answer(
     output: OutputOption = None,
     brief: Annotated[
         bool,
-        shown_option("--brief", help="With -f json: the most important, in at most 2 kB."),
+        shown_option("--brief", help="With -f json: a summary in at most 2 kB."),
     ] = False,
     open_: Annotated[
         bool,
         shown_option(
             "--open",
-            help="Write a page of everything and open it; without a display, say how to fetch it.",
+            help="Write one HTML page and open it; without a display, show how to fetch it.",
         ),
     ] = False,
     ignore: flags.IgnoreOption = None,
@@ -123,7 +127,7 @@ def answer(
     dask: flags.DaskOption = None,
     **part: Any,
 ) -> int:
-    """Say where the time went, what holds it back, what that could win at most, and what to do next."""
+    """Show where the time went, the bottlenecks, and what to change."""
     from nsysconv.api.options import ReportOptions
     from nsysconv.cli import commands
 
@@ -143,91 +147,81 @@ def answer(
     "import",
     cls=GroupedCommand,
     epilog=examples(
-        ("nsysconv import report1.sqlite", "one profile into report1.db"),
         ("nsysconv import ranks/ -o job.db", "all profiles below a folder, as one run"),
-        ("nsysconv import new.sqlite -o runs.db --tag commit=1f3a9c", "one more into a store"),
+        ("nsysconv import new.sqlite -o runs.db --tag commit=1f3a9c", "add one to a store"),
         ("nsysconv import --join gpu.csv api.csv -o run.db", "two logs of one run as one profile"),
     ),
 )
 def import_(
     inputs: Annotated[
         list[str],
-        typer.Argument(metavar="FILE|DIR...", help="Profiles, stores, or folders of them."),
+        typer.Argument(metavar="FILE|DIR...", help="Profile files, stores, or folders of them."),
     ],
     output: Annotated[
         str | None,
         what_option(
             "--output",
             "-o",
-            help="The store to make or add to: a file or a database (postgresql://HOST/NAME). "
-            "Default: STEM.db in the current folder, which must be new.",
+            help="Store to create or add to: a file or a database (postgresql://HOST/NAME). Default: a "
+            "new STEM.db in the current folder.",
             metavar="STORE",
         ),
     ] = None,
-    include: Annotated[
-        list[str] | None,
-        what_option(
-            help="Import rows, too, that are left out unless asked for, such as "
-            "python_functions. May be repeated.",
-            metavar="WORD",
-        ),
-    ] = None,
+    include: flags.IncludeOption = None,
     join: Annotated[
         bool,
         what_option(
             "--join",
-            help="Make one profile of all files: logs of one run, such as its GPU and its API trace.",
+            help="Join all files into one profile: logs of one run, such as its GPU and its API trace.",
         ),
     ] = False,
     label: Annotated[
         str | None,
         named_option(
-            help="What to call the profiles in the store, as in STORE@NAME; several are NAME, NAME-2 "
-            "and so on. Default: after the file.",
+            help="Name of the profiles in the store, as in STORE@NAME; several are NAME, NAME-2 and so "
+            "on. Default: the name of the file.",
             metavar="NAME",
         ),
     ] = None,
     tag: Annotated[
         list[str] | None,
         named_option(
-            help="Keep this with the profiles, for runs and info to show. May be repeated.",
+            help="Store this with the profiles; runs and info show it. May be repeated.",
             metavar="KEY=VALUE",
         ),
     ] = None,
     run: Annotated[
         str | None,
         named_option(
-            help="The run that all profiles are of, made or continued. Default: ranks of one job, of "
-            "one folder or of one list of files are one run.",
+            help="The run to add all profiles to. Default: ranks of one job, one folder or one list of "
+            "files are one run.",
             metavar="NAME",
         ),
     ] = None,
     rank_from: Annotated[
         str | None,
         named_option(
-            help=r"Take ranks from the paths of the files: the first group, as in 'train\.(\d+)\.'.",
+            help=r"Read ranks from file paths: the first group, as in 'train\.(\d+)\.'.",
             metavar="REGEX",
         ),
     ] = None,
     replace: Annotated[
         bool,
         what_option(
-            help="Read again what the store holds already; label and tags become those given now."
+            help="Replace profiles that the store already holds, with the label and tags given now."
         ),
     ] = False,
     strict: Annotated[
         bool,
-        run_option(help="Refuse files of which something must be dropped or approximated."),
+        run_option(help="Refuse files in which anything must be dropped or approximated."),
     ] = False,
     workers: Annotated[
         int | None,
-        run_option(
-            "--jobs", help="Read so many files at a time. Default: as many as pay.", metavar="N"
-        ),
+        run_option("--jobs", help="Files to read in parallel. Default: automatic.", metavar="N"),
     ] = None,
     dask: flags.DaskOption = None,
 ) -> int:
-    """Import profiles into a store; say what came in and what did not."""
+    """Import profiles into a store; show what came in and what did not."""
     from nsysconv.api.profile_file import ImportOptions
     from nsysconv.cli import imports
 
@@ -249,10 +243,9 @@ def import_(
 @app.command(
     cls=GroupedCommand,
     epilog=examples(
-        ("nsysconv report report1.sqlite core", "the core reports"),
-        ("nsysconv report report1.sqlite kernels idle_gaps --limit 5", "two, of five rows each"),
+        ("nsysconv report report1.sqlite kernels idle_gaps --limit 5", "five rows of each"),
         ("nsysconv report job.db --range 'forward*' --device 0", "a part of a profile"),
-        ("nsysconv report job.db -o job.html", "everything on a page"),
+        ("nsysconv report job.db -o job.html", "one HTML page with everything"),
     ),
 )
 @takes(SliceFlags)
@@ -260,17 +253,17 @@ def report(
     target: Annotated[
         str | None,
         typer.Argument(
-            help="A store of one run (of several: STORE@RUN, STORE@LABEL, STORE@ID, STORE@rank=N, "
-            "STORE@KEY=VALUE), a profile file, which is read in place and stands for a store of its "
-            "profiles, or a folder of these, taken as one run."
+            metavar="TARGET",
+            help="Profile file, store, or folder of these (taken as one run). Of a store or file with "
+            "several runs: STORE@RUN, STORE@LABEL, STORE@ID, STORE@rank=N, STORE@KEY=VALUE.",
         ),
     ] = None,
     reports: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[REPORT[:OPTION[=VALUE]]...]...",
-            help="Reports to print; core and all are groups of them, --list names them. Default: the "
-            "answer in text, else the core reports with the answer before them.",
+            metavar="[REPORT]...",
+            help="Reports to print, with their options as REPORT:OPTION[=VALUE]; core and all are "
+            "groups, --list lists all. Default: the answer; if not in text, also the core reports.",
             autocompletion=flags.report_names,
         ),
     ] = None,
@@ -279,27 +272,13 @@ def report(
     limit: flags.LimitOption = None,
     idle: Annotated[
         list[flags.Idle] | None,
-        what_option(help="Kind of idle time; may be repeated."),
+        what_option(help="Kind of idle time. May be repeated.", metavar="no_op|no_kernel|stream"),
     ] = None,
     kernel_names: flags.KernelNamesOption = flags.KernelNames.DEMANGLED,
     range_names: flags.RangeNamesOption = flags.RangeNames.GROUPED,
     split: flags.SplitOption = None,
-    by: Annotated[
-        flags.By | None,
-        shown_option(
-            help="Rows of a run: all of each rank below each other, or the least, the median and the "
-            "greatest of each host or physical device. Default: by rank of up to 8 profiles, of more the "
-            "three over all ranks. step: gpu_utilization:by=step, a row per step and device."
-        ),
-    ] = None,
-    include: Annotated[
-        list[str] | None,
-        what_option(
-            help="Read rows of a profile file, too, that imports leave out unless asked for, such as "
-            "python_functions. May be repeated.",
-            metavar="WORD",
-        ),
-    ] = None,
+    by: flags.ByOption = None,
+    include: flags.IncludeOption = None,
     ignore: flags.IgnoreOption = None,
     wide: flags.WideOption = False,
     strict: Annotated[
@@ -308,7 +287,9 @@ def report(
     ] = False,
     list_: Annotated[
         bool,
-        what_option("--list", help="Name every report, what it needs, and whether it is answered."),
+        what_option(
+            "--list", help="List all reports, by question, and what each lacks in this profile."
+        ),
     ] = False,
     workers: flags.WorkersOption = None,
     dask: flags.DaskOption = None,
@@ -320,7 +301,7 @@ def report(
 
     if list_:
         listed = partial(api.reports, target, reports or None, say=say)
-        return commands.show(listed, format, output, target)
+        return commands.show(listed, format, output, target, narrow=True)
     options = ReportOptions(
         names=reports or None,
         by=by.value if by else None,
@@ -341,44 +322,56 @@ def report(
 # events.py is all of it, as captures.py of `profile`, which has flags of its own, too.
 app.command(
     "why",
-    short_help="Say why an event began when it did, and who waited for it.",
+    cls=GroupedCommand,
+    short_help="Show why an event started when it did, and what waited for it.",
     epilog=EXAMPLES,
 )(why)
 
 
 @app.command(
-    short_help="Say what a profile is, and what it can answer.",
+    cls=GroupedCommand,
+    short_help="Show what a profile contains, and which reports it supports.",
     epilog=examples(
-        ("nsysconv info report1.sqlite", "what is recorded, what is not and how to record it"),
-        ("nsysconv info job.db -f json", "the same for programs, of each profile of a run"),
+        ("nsysconv info report1.sqlite", "what is recorded, what is missing, and how to record it"),
+        ("nsysconv info job.db -f json", "the same as JSON, for each profile of a run"),
         ("nsysconv info job.db --check", "whether a store still holds what was imported"),
     ),
 )
 def info(
-    target: Annotated[str, typer.Argument(help="A store or a profile file.")],
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="Profile file or store.")],
     limit: Annotated[
         int | None,
-        typer.Option(
-            min=0, help="Profiles of a run to show; 0 for all. Default: 20 in text, else all."
+        shown_option(
+            min=0,
+            help="Profiles of a run to show; 0 for all. Default: 20 in text, else all.",
+            metavar="N",
         ),
     ] = None,
     check: flags.CheckOption = False,
     format: FormatOption = None,  # noqa: A002
     output: OutputOption = None,
 ) -> int:
-    """Say what a profile or a run is, what it can answer, what is missing and how to record it."""
+    """Show what a profile or a run contains, what is missing, and how to record it."""
     from nsysconv.cli import commands
 
     return commands.info(target, format, output, limit, check=check)
 
 
 @app.command(
+    cls=GroupedCommand,
     epilog=examples(
-        ("nsysconv runs runs.db", "what STORE@RUN, STORE@LABEL and STORE@ID can name"),
+        ("nsysconv runs runs.db", "the names for STORE@RUN, STORE@LABEL and STORE@ID"),
+        ("nsysconv runs runs.db -f json", "the same as JSON"),
+        ("nsysconv runs runs.db -o runs.csv", "the same as a CSV file"),
     ),
 )
 def runs(
-    store: Annotated[str, typer.Argument(help="A store.")],
+    store: Annotated[
+        str,
+        typer.Argument(
+            metavar="STORE", help="Store: a file or a database (postgresql://HOST/NAME)."
+        ),
+    ],
     format: FormatOption = None,  # noqa: A002
     output: OutputOption = None,
 ) -> int:
@@ -389,30 +382,39 @@ def runs(
 
 
 @app.command(
+    cls=GroupedCommand,
     epilog=examples(
         (
-            "nsysconv sql job.db 'select name, count(*), sum(dur_ns) from v_gpu_op group by name'",
-            "the work of the GPUs by name",
+            "nsysconv sql job.db 'select name, sum(dur_ns) from v_gpu_op group by name'",
+            "GPU time by name",
         ),
-        ("nsysconv sql report1.sqlite 'select * from device' -f csv", "of a file in place, as CSV"),
+        ("nsysconv sql job.db 'select * from v_gpu_op' --limit 5", "the first rows of a view"),
+        ("nsysconv sql report1.sqlite 'select * from device' -f csv", "a profile file, as CSV"),
     ),
 )
 def sql(
     target: Annotated[
         str,
         typer.Argument(
-            help="A store, or a profile file, which is imported for this query alone: for several, "
-            "import it once."
+            metavar="TARGET",
+            help="Store, or profile file, which is imported for this query only. For several queries, "
+            "import it once.",
         ),
     ],
     query: Annotated[
-        str, typer.Argument(help="A select; docs/schema.md describes tables and views.")
+        str,
+        typer.Argument(
+            metavar="QUERY", help="SELECT statement; docs/schema.md describes the tables and views."
+        ),
     ],
     format: FormatOption = None,  # noqa: A002
     output: OutputOption = None,
-    limit: Annotated[int, typer.Option(min=0, help="Rows to show; 0 for all.")] = 0,
+    limit: Annotated[
+        int,
+        shown_option(min=0, help="Rows to show. Default: 0, all.", metavar="N", show_default=False),
+    ] = 0,
 ) -> int:
-    """Run a query on a store or a profile file; nothing is changed."""
+    """Run a read-only SQL query on a store or a profile file."""
     from nsysconv.cli import commands
 
     return commands.show(
@@ -433,14 +435,15 @@ def export(
     target: Annotated[
         str,
         typer.Argument(
-            help="A store, all profiles of it (STORE@LABEL, STORE@ID, STORE@rank=N, "
-            "STORE@KEY=VALUE: some), or a profile file, which is read in place."
+            metavar="TARGET",
+            help="Profile file, or store: all its profiles, or some (STORE@LABEL, STORE@ID, "
+            "STORE@rank=N, STORE@KEY=VALUE).",
         ),
     ],
     to: Annotated[
         str | None,
         shown_option(
-            help=f"The format: {', '.join(ALL_FORMATS)}. Default: by -o's suffix.",
+            help=f"{', '.join(ALL_FORMATS)}. Default: by -o's suffix.",
             metavar="FORMAT",
             autocompletion=flags.formats,
         ),
@@ -450,8 +453,7 @@ def export(
         shown_option(
             "--output",
             "-o",
-            help="The file or folder to make, which must be new. Default: after the target, in the "
-            "current folder.",
+            help="New file or folder to write. Default: named after TARGET, in the current folder.",
             metavar="PATH",
         ),
     ] = None,
@@ -459,12 +461,13 @@ def export(
         bool,
         shown_option(
             "--names/--no-names",
-            help="In tables, names and words beside the numbers for them, or the numbers alone.",
+            help="In tables, names next to their ids (the default), or ids alone.",
+            show_default=False,
         ),
     ] = True,
     **part: Any,
 ) -> int:
-    """Write whole profiles, or slices of them, to another format."""
+    """Export whole profiles, or parts of them, to another format."""
     from nsysconv.cli import commands
 
     step_range = part.pop("step_range")
@@ -482,19 +485,8 @@ def export(
     cls=GroupedCommand,
     epilog=examples(
         ("nsysconv diff before.sqlite after.sqlite", "two recordings"),
-        ("nsysconv diff job.db@main job.db@branch kernels", "two profiles of a store, by kernels"),
-        (
-            "nsysconv diff 'base-*.sqlite' 'new-*.sqlite'",
-            "repeats of two programs, with their noise",
-        ),
-        (
-            "nsysconv diff a.db b.db --fail-on overview.kernel_sum_ns:3%",
-            "for CI: exit with 1 if worse",
-        ),
-        (
-            "nsysconv diff 'main-*.sqlite' 'new-*.sqlite' --limits limits.toml -f markdown --brief",
-            "a comment of 12 lines: limits that are kept with the code",
-        ),
+        ("nsysconv diff 'base-*.sqlite' 'new-*.sqlite'", "repeated runs, with their noise"),
+        ("nsysconv diff a.db b.db --fail-on overview.kernel_sum_ns:3%", "for CI: exit 1 if worse"),
     ),
 )
 @takes(SliceFlags)
@@ -502,16 +494,17 @@ def diff(
     base: Annotated[
         str,
         typer.Argument(
-            help="A store (STORE, STORE@LABEL, STORE@KEY=VALUE), a profile file, a folder or a quoted "
-            "glob. Profiles of one run are its ranks, all others repeats."
+            metavar="BASE",
+            help="Profile file, store (STORE, STORE@LABEL, STORE@KEY=VALUE), folder or quoted glob. "
+            "Profiles of one run are its ranks; all others are repeats.",
         ),
     ],
-    other: Annotated[str, typer.Argument(help="The same, to be compared with it.")],
+    other: Annotated[str, typer.Argument(metavar="OTHER", help="The same, to compare with BASE.")],
     reports: Annotated[
         list[str] | None,
         typer.Argument(
             metavar="[REPORT]...",
-            help="Reports to compare; the most useful by default.",
+            help="Reports to compare. Default: the most useful ones.",
             autocompletion=flags.report_names,
         ),
     ] = None,
@@ -521,14 +514,15 @@ def diff(
     match: Annotated[
         flags.Match | None,
         what_option(
-            help="How kernels' names are matched. Default: exact between profiles of one source, "
-            "else signature."
+            help="How to match kernel names. Default: exact between profiles of one source, else "
+            "signature.",
+            metavar="exact|signature|name",
         ),
     ] = None,
     fail_on: Annotated[
         list[str] | None,
         what_option(
-            help="Exit with 1 if this got worse by more than the limit: overview.kernel_sum_ns:3%, "
+            help="Exit with 1 if this metric is worse by more than the limit: overview.kernel_sum_ns:3%, "
             "'kernels[/gemm/].kernel_sum_ns:2ms'. May be repeated.",
             metavar="METRIC:LIMIT",
         ),
@@ -536,7 +530,7 @@ def diff(
     limits: Annotated[
         str | None,
         what_option(
-            help="A TOML file of such limits, to be kept with the code: limits = "
+            help="A TOML file of limits, kept with the code: limits = "
             "['overview.kernel_sum_ns:3%'].",
             metavar="FILE",
         ),
@@ -544,16 +538,17 @@ def diff(
     run_noise: Annotated[
         str | None,
         what_option(
-            help="The standard deviation of a run, such as 0.3%, where you know it. Without it runs are "
-            "assumed to differ by 1 % (same GPU, with steps) or 3 %, and 10 % in the host's times.",
+            help="Run-to-run standard deviation, such as 0.3%, if you know it. Default: 1 % (same GPU, "
+            "with steps) or 3 %, and 10 % for host times.",
             metavar="SHARE",
         ),
     ] = None,
-    cannot_tell: Annotated[
-        flags.CannotTell | None,
+    inconclusive: Annotated[
+        flags.Inconclusive | None,
         what_option(
-            help="What a limit of which nothing can be said does: fail (the default) exits with 4, pass "
-            "with 0."
+            help="How to treat a limit that cannot be decided: fail (the default) exits with 4, pass "
+            "with 0.",
+            metavar="fail|pass",
         ),
     ] = None,
     range_names: flags.RangeNamesOption = flags.RangeNames.GROUPED,
@@ -562,7 +557,7 @@ def diff(
     split: flags.SplitOption = None,
     **part: Any,
 ) -> int:
-    """Compare two runs: what changed, and whether it can be trusted."""
+    """Compare two runs: what changed, and whether the change is real."""
     from nsysconv.api.options import DiffOptions
     from nsysconv.cli import commands
 
@@ -572,7 +567,7 @@ def diff(
         fail_on=fail_on or (),
         limits=limits,
         run_noise=run_noise,
-        cannot_tell=cannot_tell,
+        inconclusive=inconclusive,
         limit=limit,
         range_names=range_names.value,
         split=split.value if split else None,
@@ -584,12 +579,16 @@ def diff(
 app.command(
     "profile",
     cls=ProfileCommand,
-    short_help="Profile a rank of a job, and bring its report home.",
+    short_help="Profile ranks of a job, and collect and import their reports.",
     epilog=examples(
-        ("srun nsysconv profile -- nsys profile -t cuda,nvtx -o out/train ./train", "each rank"),
+        ("srun nsysconv profile -- nsys profile -t cuda,nvtx -o out/train ./train", "every rank"),
         (
             "mpirun nsysconv profile --ranks 0,8 -- nsys profile -o train -- ./train",
             "two ranks; the others run without the profiler",
+        ),
+        (
+            "srun nsysconv profile --store postgresql://HOST/NAME -- nsys profile ./train",
+            "every rank, also imported into one database",
         ),
     ),
     context_settings={"allow_interspersed_args": False},

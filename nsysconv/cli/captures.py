@@ -7,15 +7,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-import typer.core
 
 from nsysconv.capture import PROFILERS
-from nsysconv.cli.flags import takes
+from nsysconv.cli.flags import GroupedCommand, takes
 from nsysconv.cli.runtime import say
 from nsysconv.errors import CaptureError
 
 
-class ProfileCommand(typer.core.TyperCommand):
+class ProfileCommand(GroupedCommand):
     """A command whose wrong use has the status of a program that could not be started."""
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
@@ -33,8 +32,8 @@ class _CaptureFlags:
         str | None,
         typer.Option(
             metavar="CHOICE",
-            help="Which ranks are profiled; the others run the bare program. 0,8,16-31 or %8 (every "
-            "eighth), local0 (the first of each node), node%4:local0 (that of every fourth node). "
+            help="Ranks to profile; the others run without the profiler. 0,8,16-31 or %8 (every eighth), "
+            "local0 (the first on each node), node%4:local0 (the first on every fourth node). "
             "Default: all.",
         ),
     ] = None
@@ -42,7 +41,7 @@ class _CaptureFlags:
         str | None,
         typer.Option(
             metavar="WORDS",
-            help="What is left beside each other: report, export, store, joined by commas. Default: "
+            help="Files to keep (comma-separated): report, export, store. Default: "
             "report,store; with --store report.",
         ),
     ] = None
@@ -50,7 +49,7 @@ class _CaptureFlags:
         list[str] | None,
         typer.Option(
             metavar="STORE",
-            help="Import into this store, too: a database that many ranks share, or a file. May be "
+            help="Also import into this store: a database that many ranks share, or a file. May be "
             "repeated.",
         ),
     ] = None
@@ -58,14 +57,14 @@ class _CaptureFlags:
         str | None,
         typer.Option(
             metavar="NAME",
-            help="The run's name in stores. Ranks of one job of a batch system are one run without it.",
+            help="The run's name in stores. Default: the ranks of a batch job are one run.",
         ),
     ] = None
     scratch: Annotated[
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Local disk for what is being made, and TMPDIR of the program. Default: TMPDIR, "
+            help="Local disk for files in progress, and the program's TMPDIR. Default: TMPDIR, "
             "else /tmp.",
         ),
     ] = None
@@ -74,20 +73,25 @@ class _CaptureFlags:
         typer.Option(
             min=0,
             metavar="SECONDS",
-            help="How long the program may take to end after SIGTERM before the profiler is interrupted.",
+            help="Time for the program to end after SIGTERM, before the profiler is interrupted. "
+            "Default: 10.",
+            show_default=False,
         ),
     ] = 10.0
     timeout: Annotated[
         float,
         typer.Option(
-            min=1, metavar="SECONDS", help="How long an export, and an import, may take at most."
+            min=1,
+            metavar="SECONDS",
+            help="Time limit for an export, and for an import. Default: 1800.",
+            show_default=False,
         ),
     ] = 1800.0
     program: Annotated[
         str | None,
         typer.Option(
             metavar="WORD",
-            help="The argument that begins the program, where an option of the profiler is not known.",
+            help="Where your program's command starts, if a profiler option is not recognized.",
         ),
     ] = None
 
@@ -98,7 +102,7 @@ def profile(
         list[str] | None,
         typer.Argument(
             metavar="-- nsys profile ... PROGRAM [ARGS]...",
-            help=f"Your own line, of {' or '.join(PROFILERS)}. Nothing of it is changed but its output.",
+            help=f"Your {' or '.join(PROFILERS)} command. Only its output option is changed.",
         ),
     ] = None,
     *,
@@ -108,7 +112,7 @@ def profile(
     timeout: float,
     **flags: Any,
 ) -> int:
-    """Profile a rank of a job: run your profiler's line, bring its report home, import it."""
+    """Profile a rank of a job: run your profiler command, collect its report and import it."""
     from nsysconv.api import capturing
 
     captured = capturing.profile(

@@ -36,6 +36,7 @@ _DECIMALS = {"ns": 0, "us": 3, "µs": 3, "ms": 6, "s": 9, None: 0}
 _EXAMPLES = "For example: --time 1.5s:2s, --time 10%:90%, --time 3s:"
 
 _DIFF_FORMATS_FOR_PEOPLE = ("text", "markdown")
+_LIST_WIDTH = 80
 
 # -- the commands
 
@@ -201,13 +202,22 @@ def info(
 
 
 def show(
-    make: Callable[[], Section], format_name: str | None, output: str | None, source: str | None
+    make: Callable[[], Section],
+    format_name: str | None,
+    output: str | None,
+    source: str | None,
+    *,
+    narrow: bool = False,
 ) -> int:
-    """Make and write the one report of a command such as `nsysconv sql`; return the exit status."""
+    """Make and write the one report of a command such as `nsysconv sql`; return the exit status.
+
+    `narrow`: text is for people alone, in 80 columns if there is no terminal.
+    """
     destination = parse_destination(format_name, output)
     begin_work()
     # A pipe gets all columns, because a program reads it.
-    write([make()], destination, source, wide=not sys.stdout.isatty())
+    wide = not narrow and not sys.stdout.isatty()
+    write([make()], destination, source, wide=wide, elsewhere=_LIST_WIDTH)
     return 0
 
 
@@ -406,10 +416,12 @@ def write(
     *,
     draw: Render | None = None,
     wide: bool = False,
+    elsewhere: int = render.WIDTH_ELSEWHERE,
 ) -> None:
     """Render the reports. Notes go to stderr if the format has no place for them.
 
-    `draw` takes the place of the format's own function; `wide`: no text is shortened to a width.
+    `draw` takes the place of the format's own function; `wide`: no text is shortened to a width, which
+    is `elsewhere` without a terminal.
 
     `source` is the target, if the reports do not name the profiles that they are of: neither it nor they
     are replaced.
@@ -421,7 +433,7 @@ def write(
     with phase("render"):
         if to.path is None:
             with reader_may_go():
-                draw(reports, sys.stdout, _terminal_options(wide))
+                draw(reports, sys.stdout, _terminal_options(wide, elsewhere))
                 sys.stdout.flush()
         elif to.is_folder:
             to.path.mkdir(parents=True, exist_ok=True)
@@ -463,8 +475,8 @@ def _check_replaceable(path: Path, inputs: Iterable[str]) -> None:
             raise UsageError(what, where=str(path), hint="Name another file with -o.")
 
 
-def _terminal_options(wide: bool) -> Options:
-    width = None if wide else render.width_of(sys.stdout)
+def _terminal_options(wide: bool, elsewhere: int) -> Options:
+    width = None if wide else render.width_of(sys.stdout, elsewhere)
     if not sys.stdout.isatty():
         return Options(width)
     # https://no-color.org; a dumb terminal would show the sequences themselves.

@@ -10,9 +10,12 @@ from nsysconv.cli import flags
 from nsysconv.cli.flags import FormatOption, OutputOption
 
 EXAMPLES = flags.examples(
-    ("nsysconv why report1.sqlite kernel:5", "a kernel: its call, the gap before it, who waited"),
-    ("nsysconv why job.db@rank=3 api_call:77", "a call of one rank: what it launched"),
-    ("nsysconv report report1.sqlite timeline_events", "the ids of all events"),
+    (
+        "nsysconv why report1.sqlite kernel:5",
+        "a kernel: its call, the gap before it, what waited for it",
+    ),
+    ("nsysconv why job.db@rank=3 api_call:77", "an API call of one rank: what it launched"),
+    ("nsysconv report report1.sqlite timeline_events", "list the ids of all events"),
 )
 
 
@@ -20,15 +23,16 @@ def why(
     target: Annotated[
         str,
         typer.Argument(
-            help="A profile file, or a store (of several profiles: STORE@LABEL, STORE@rank=N)."
+            metavar="TARGET",
+            help="Profile file, or store (of several profiles: STORE@LABEL, STORE@rank=N).",
         ),
     ],
     event: Annotated[
         str,
         typer.Argument(
             metavar="KIND:NUMBER",
-            help="The event: kernel:5, memcpy:2, memset:1, migration:1, graph_launch:3, api_call:77, "
-            "range:4 or operator:9, as findings, idle_gaps and timeline_events name it.",
+            help="Event id: kernel:5, memcpy:2, memset:1, migration:1, graph_launch:3, api_call:77, "
+            "range:4 or operator:9, as printed by findings, idle_gaps and timeline_events.",
         ),
     ],
     format: FormatOption = None,  # noqa: A002 - the flag's name
@@ -36,7 +40,7 @@ def why(
     kernel_names: flags.KernelNamesOption = flags.KernelNames.DEMANGLED,
     step_range: flags.StepRangeOption = None,
 ) -> int:
-    """Explain an event: what it is, what launched it, what it waited for, and who waited for it."""
+    """Explain an event: what it is, what launched it, what it waited for, and what waited for it."""
     from nsysconv.cli import commands
 
     return commands.why(

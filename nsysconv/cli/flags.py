@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from enum import StrEnum
 from functools import partial
@@ -17,8 +18,8 @@ ANSWER = "TARGET"
 """The name of the command that is run where none is named."""
 
 
-WHAT, NAMED, PART = "What", "What it is called", "Which part"
-SHOWN, RUN = "How it is shown", "How it runs"
+WHAT, NAMED, PART = "Content", "Names", "Selection"
+SHOWN, RUN = "Output", "Execution"
 GROUPS = (WHAT, NAMED, PART, SHOWN, RUN)
 """Groups of options, in the order of a command's help; options of no group come last."""
 
@@ -31,21 +32,46 @@ run_option = partial(typer.Option, rich_help_panel=RUN)
 
 
 class GroupedCommand(typer.core.TyperCommand):
-    """A command of many options: an option's `rich_help_panel` is its group in the help."""
+    """A command whose help has arguments and examples first, then its options in groups.
+
+    An option's `rich_help_panel` is its group; the epilog holds the examples. Placeholders are
+    in capitals, words to type as they are in small letters.
+    """
+
+    def format_usage(self, ctx: Any, formatter: Any) -> None:
+        """Write how it is called, without typer's braces around arguments."""
+        pieces = " ".join(self.collect_usage_pieces(ctx))
+        formatter.write_usage(ctx.command_path, pieces.replace("{", "").replace("}", ""))
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the arguments, then the options group by group."""
-        groups: dict[str, list[tuple[str, str]]] = {"Arguments": []}
-        groups |= {group: [] for group in (*GROUPS, "Options")}
+        """Write the arguments, the examples, then the options group by group."""
+        arguments: list[tuple[str, str]] = []
+        groups: dict[str, list[tuple[str, str]]] = {group: [] for group in (*GROUPS, "Options")}
         for param in self.get_params(ctx):
             record = param.get_help_record(ctx)
-            if record is not None:
-                is_option = param.param_type_name == "option"
-                groups[group_of(param) if is_option else "Arguments"].append(record)
+            if record is None:
+                continue
+            flags, text = record
+            if not param.default:
+                flags = flags.partition(" / ")[0]
+            is_option = param.param_type_name == "option"
+            group = groups[group_of(param)] if is_option else arguments
+            group.append((flags, _REMARK.sub("", text)))
+        if arguments:
+            with formatter.section("Arguments"):
+                formatter.write_dl(arguments)
+        write_examples(self, formatter)
         for title, records in groups.items():
             if records:
                 with formatter.section(title):
                     formatter.write_dl(records)
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Write nothing: the examples are above the options."""
+
+
+# What typer adds to a help text, and what the text itself says or is plain.
+_REMARK = re.compile(r"  \[(?:required|x>=\d+|default: no-\w+)\]$")
 
 
 class AnswerCommand(GroupedCommand):
@@ -56,25 +82,50 @@ class AnswerCommand(GroupedCommand):
         formatter.write_usage("nsysconv", f"{ANSWER} [OPTIONS]")
 
 
+class CommandGroup(typer.core.TyperGroup):
+    """The commands, whose help has examples before its options."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands, the examples, then the options."""
+        self.format_commands(ctx, formatter)
+        write_examples(self, formatter)
+        records = [record for p in self.get_params(ctx) if (record := p.get_help_record(ctx))]
+        with formatter.section("Options"):
+            formatter.write_dl(records)
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Write nothing: the examples are above the options."""
+
+
 def group_of(option: Any) -> str:
     """Return the group of an option."""
     return getattr(option, "rich_help_panel", None) or "Options"
 
 
 def examples(*lines: tuple[str, str]) -> str:
-    """Return the end of a help: commands, and what each is for."""
+    """Return the examples of a help: commands, and what each is for."""
     shown = "\n".join(f"  {command}\n      {what}" for command, what in lines)
-    # \b keeps typer from filling the lines.
-    return f"\b\nExamples:\n{shown}"
+    return f"{_EXAMPLES}{shown}"
 
 
-# Flags choose from these words; `Idle.NO_OP` is spelled no_op.
+def write_examples(command: Any, formatter: Any) -> None:
+    """Write the examples that the command has as its epilog."""
+    if command.epilog:
+        with formatter.section("Examples"):
+            formatter.write(command.epilog.removeprefix(_EXAMPLES) + "\n")
+
+
+# \b keeps typer from filling the lines.
+_EXAMPLES = "\b\nExamples:\n"
+
+
+# Flags choose from these words; `Idle.NO_OP` is written no_op.
 Format = StrEnum("Format", ["TEXT", "CSV", "TSV", "JSON", "MARKDOWN", "HTML", "COLUMN"])
 Idle = StrEnum("Idle", ["NO_OP", "NO_KERNEL", "STREAM"])
 KernelNames = StrEnum("KernelNames", ["DEMANGLED", "SHORT", "MANGLED"])
 RangeNames = StrEnum("RangeNames", ["GROUPED", "EXACT"])
 Match = StrEnum("Match", ["EXACT", "SIGNATURE", "NAME"])
-CannotTell = StrEnum("CannotTell", ["FAIL", "PASS"])
+Inconclusive = StrEnum("Inconclusive", ["FAIL", "PASS"])
 By = StrEnum("By", ["RANK", "HOST", "DEVICE", "STEP"])
 Split = StrEnum("Split", ["DEVICE", "RANK"])
 
@@ -93,68 +144,99 @@ def formats(incomplete: str) -> list[str]:
 
 FormatOption = Annotated[
     Format | None,
-    shown_option("--format", "-f", help="Output format; default: by -o's suffix, else text."),
+    shown_option(
+        "--format",
+        "-f",
+        help="text, csv, tsv, json, markdown, html or column. Default: by -o's suffix, else text.",
+        metavar="FORMAT",
+    ),
 ]
 OutputOption = Annotated[
     str | None,
     shown_option(
         "--output",
         "-o",
-        help="Write to this file (or, ending in /, folder: one file per report) instead of stdout.",
+        help="Write to this file, or to this folder (ending in /) with one file per report.",
+        metavar="PATH",
     ),
 ]
 WideOption = Annotated[
     bool,
     shown_option(
         "--wide",
-        help="In text, whole names and all columns. Else no line is wider than the terminal, or than "
-        "$COLUMNS or 120 where there is no terminal.",
+        help="In text, full names and all columns. Default: no line is wider than the terminal, or "
+        "than $COLUMNS or 120 without a terminal.",
     ),
 ]
 CommentOption = Annotated[
     bool,
     shown_option(
-        "--brief", help="With -f markdown: a comment of at most 12 lines, its tables folded."
+        "--brief", help="With -f markdown: a comment of at most 12 lines with collapsed tables."
     ),
 ]
 LimitOption = Annotated[
     int | None,
     shown_option(
-        help="Rows per report; 0 for all. Default: 20 in text, 1000 idle "
-        "gaps and all of the rest elsewhere.",
+        help="Rows per report; 0 for all. Default: 20 in text; elsewhere all, but 1000 idle gaps.",
         min=0,
+        metavar="N",
     ),
 ]
-KernelNamesOption = Annotated[KernelNames, shown_option("--names", help="Which kernel names.")]
+KernelNamesOption = Annotated[
+    KernelNames,
+    shown_option(
+        "--names",
+        help="Form of kernel names. Default: demangled.",
+        metavar="demangled|short|mangled",
+        show_default=False,
+    ),
+]
 RangeNamesOption = Annotated[
     RangeNames,
     shown_option(
-        help="Ranges and operators whose names say which of many they are (ProfilerStep#7; aten::to, "
-        "op_id = 12): grouped under one name, or each exact, as recorded."
+        help="Group ranges and operators with numbered names (ProfilerStep#7; aten::to, op_id = 12) "
+        "under one name, or show exact names, as recorded. Default: grouped.",
+        metavar="grouped|exact",
+        show_default=False,
     ),
 ]
 SplitOption = Annotated[
     Split | None,
     shown_option(
-        help="A row for each device, or for each rank of a profile of several, in reports that have "
-        "their rows over devices otherwise, such as kernels."
+        help="One row per device, or per rank if a profile has several, in reports that combine "
+        "devices by default, such as kernels.",
+        metavar="device|rank",
+    ),
+]
+ByOption = Annotated[
+    By | None,
+    shown_option(
+        help="Multi-rank layout: one block per rank, or min/median/max per host or device. Default: "
+        "per rank for up to 8 profiles, else min/median/max over all ranks. step: "
+        "gpu_utilization:by=step, one row per step and device.",
+        metavar="rank|host|device|step",
+    ),
+]
+IncludeOption = Annotated[
+    list[str] | None,
+    what_option(
+        help="Also read rows that are skipped by default, such as python_functions. May be repeated.",
+        metavar="WORD",
     ),
 ]
 IgnoreOption = Annotated[
     list[str] | None,
-    what_option(help="Leave this rule of the findings out; may be repeated.", metavar="RULE"),
+    what_option(help="Skip this check, such as start_up. May be repeated.", metavar="CHECK"),
 ]
 CheckOption = Annotated[
     bool,
-    typer.Option(
-        "--check", help="Compare a store with the checksums that its imports kept instead."
-    ),
+    shown_option("--check", help="Verify a store against the checksums of its imports."),
 ]
 WorkersOption = Annotated[
     int | None,
     run_option(
         "--jobs",
-        help="Look at so many profiles at a time. Default: as many as pay.",
+        help="Profiles to process in parallel. Default: automatic.",
         min=1,
         metavar="N",
     ),
@@ -162,15 +244,15 @@ WorkersOption = Annotated[
 DaskOption = Annotated[
     str | None,
     run_option(
-        help="Let the workers of a Dask cluster do it: its scheduler's address or scheduler file, or "
-        "local for a cluster of this machine alone.",
+        help="Run on a Dask cluster: its scheduler's address or scheduler file, or local for a "
+        "cluster on this machine.",
         metavar="ADDRESS|FILE|local",
     ),
 ]
 StepRangeOption = Annotated[
     str | None,
     part_option(
-        help="Ranges of this name are the steps; * stands for anything. Default: ProfilerStep#*.",
+        help="NVTX ranges to treat as steps; * is a wildcard. Default: ProfilerStep#*.",
         metavar="NAME",
     ),
 ]
@@ -210,8 +292,8 @@ class SliceFlags:
     time: Annotated[
         str | None,
         part_option(
-            help="Look at this time only: ns, us, ms or s since the profile's zero, or % of the profile; "
-            "1.5s:2s, 10%:90%, 3s: to the end. A/B is the same.",
+            help="Select a time: ns, us, ms or s since the start of the profile, or % of it; 1.5s:2s, "
+            "10%:90%, 3s: to the end. A/B is the same.",
             metavar="A:B",
         ),
     ] = None
@@ -219,37 +301,36 @@ class SliceFlags:
         str | None,
         part_option(
             "--range",
-            help="Look at the time of the first range of this name, in each process; * stands for "
-            "anything, #2 is the second one.",
+            help="Select the time of the first range with this name in each process; * is a wildcard, "
+            "#2 is the second one.",
             metavar="NAME[@DOMAIN][#N]",
         ),
     ] = None
     step: Annotated[
         str | None,
-        part_option(
-            help="Look at the time of this step, or of steps A to B.", metavar="N|A:B|NAME"
-        ),
+        part_option(help="Select the time of this step, or of steps A to B.", metavar="N|A:B|NAME"),
     ] = None
     skip_first: Annotated[
         int,
         part_option(
-            help="Look from the end of the first N steps to the end of the last.",
+            help="Skip the first N steps (warm-up) and the time after the last step.",
             metavar="N",
             min=0,
+            show_default=False,
         ),
     ] = 0
     projected: Annotated[
         bool,
         part_option(
             "--projected",
-            help="With a range or steps: what was launched in it, and when that was on the GPU.",
+            help="Select the GPU work launched inside the range or step, whenever it ran.",
         ),
     ] = False
     step_range: StepRangeOption = None
     devices: Annotated[
         list[int] | None,
         part_option(
-            "--device", help="Only this device; may be repeated, as those below.", metavar="N"
+            "--device", help="Only this device. May be repeated, like the next four.", metavar="N"
         ),
     ] = None
     streams: Annotated[
@@ -264,14 +345,16 @@ class SliceFlags:
     threads: Annotated[
         list[int] | None,
         part_option(
-            "--thread", help="Only this thread: its calls, and what they launched.", metavar="TID"
+            "--thread",
+            help="Only this thread: its calls and the work they launched.",
+            metavar="TID",
         ),
     ] = None
     name: Annotated[
         str | None,
         part_option(
-            help="Only what has a name in which this is found: kernels, API calls, ranges, "
-            "[memcpy HtoD].",
+            help="Only events whose name matches this regular expression: kernels, API calls, "
+            "ranges, [memcpy HtoD].",
             metavar="REGEX",
         ),
     ] = None

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from nsysconv.api.importing import ImportResult, RunResult, import_targets
-from nsysconv.api.inputs import missing_rank_lines
+from nsysconv.api.inputs import missing_rank_lines, passed_lines, skipped_lines
 from nsysconv.api.profile_file import Done, ImportOptions, Progress
 from nsysconv.cli.runtime import begin_work, print_line, say
 from nsysconv.errors import InputError, NsysconvError, UsageError
@@ -31,7 +31,7 @@ _MOST_REASONS = 10
 def import_(inputs: list[str], store: str | None, options: ImportOptions) -> int:
     """Run `nsysconv import`; return the exit status."""
     if options.workers is not None and options.workers < 1:
-        raise UsageError(f"--jobs {options.workers}: one file at least is read at a time")
+        raise UsageError(f"--jobs {options.workers}: at least one file is read at a time")
     begin_work()
     with _progress() as (progress, done):
         options = replace(options, progress=progress, done=done, say=say)
@@ -114,15 +114,12 @@ def _print_result(result: ImportResult, *, named: bool) -> None:
         _print_profile(profile, result.store, named=named)
     _print_further(imported[_MOST_SHOWN:])
     named_errors = [file.error for file in result.files if file.error and not file.skipped]
-    _say_errors(named_errors, [str(error) for error in named_errors], "nsysconv: ")
+    _say_errors(named_errors)
     skipped = [file.error for file in result.files if file.error and file.skipped]
-    _say_errors(skipped, [error.brief for error in skipped], "skipped: ")
-    if any(error.hint for error in skipped):
-        say("`nsysconv info FILE` says more of a file that was skipped.")
-    for file in result.passed[:_MOST_SHOWN]:
-        say(escaped(f"not read: {file.path}: {file.reason}"))
-    if (rest := len(result.passed) - _MOST_SHOWN) > 0:
-        say(f"and {rest:,} more recordings that are there in another form")
+    for line in skipped_lines(skipped):
+        say(line)
+    for line in passed_lines(result.passed):
+        say(f"skipped: {line}")
     for line in missing_rank_lines(result.lost, alone=not imported):
         say(escaped(line))
     if is_several and imported:
@@ -185,12 +182,12 @@ def _print_further(rest: Sequence[Imported]) -> None:
         print_line(f"and {existing:,} more that were imported already")
 
 
-def _say_errors(errors: Sequence[NsysconvError], texts: Sequence[str], prefix: str) -> None:
-    for text in texts[:_MOST_SHOWN]:
-        say(f"{prefix}{escaped_lines(text)}")
+def _say_errors(errors: Sequence[NsysconvError]) -> None:
+    for error in errors[:_MOST_SHOWN]:
+        say(f"nsysconv: {escaped_lines(str(error))}")
     rest = errors[_MOST_SHOWN:]
     if rest:
-        say(f"{prefix}{len(rest):,} more files")
+        say(f"nsysconv: {len(rest):,} more files")
         for text in _most_frequent(error.what for error in rest):
             say(f"  {escaped(text)}")
 

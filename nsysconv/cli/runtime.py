@@ -170,7 +170,7 @@ class OutputLost(Exception):  # noqa: N818 - says what became of it
     exit_status = UsageError.exit_status
 
     def __init__(self, reason: OSError) -> None:
-        """Keep whether the reader has gone, which is no failure."""
+        """Keep whether the reader has gone, which is not a failure."""
         super().__init__(f"stdout: {reason_of(reason)}")
         self.reader_gone = reason.errno == errno.EPIPE
 

@@ -43,7 +43,7 @@ MINOR = "other"
 _MINOR_SHARE = Fraction(5, 1000)
 _NOTHING = Fraction(0), Fraction(0)
 _KEYS = (
-    Column("rank", Unit.ID, "Rank of the only ranked process behind the row.", key=True),
+    Column("rank", Unit.ID, "Rank of the process, if the row has only one.", key=True),
     Column("device_id", Unit.ID, "The device, as the base numbers it.", key=True),
 )
 
@@ -267,7 +267,7 @@ ACCOUNT_COLUMNS = (
     Column(
         "part",
         Unit.TEXT,
-        "What the time went to; first all of it: the time from step to step, or the window where a "
+        "What the time went to; first all of it: the step period, or the window where a "
         "side has no steps. The other rows of a device add up to that.",
         key=True,
     ),
@@ -316,11 +316,11 @@ def account_report(
     report_notes = list(notes)
     if change.summed_over:
         keys = ", ".join(change.summed_over)
-        text = f"devices are added up over {keys}, in which the sides differ"
+        text = f"devices are added up over {keys}, which differ between the sides"
         report_notes.append(Note("rows-combined", Severity.INFO, text))
     table, count = None, 0
     if change.devices is not None:
-        whole = "window" if change.steps is None else "time from step to step"
+        whole = "window" if change.steps is None else "step period"
         if change.summed_over and max(change.device_counts) > 1:
             whole += ", all devices added up"
         rows = [row for device in change.devices for row in _account_rows(device, whole)]
@@ -328,7 +328,7 @@ def account_report(
         table, count = report_table(ACCOUNT_COLUMNS, cells), len(rows)
     return Report(
         name="account",
-        title="What the change is made of",
+        title="Breakdown of the change",
         columns=ACCOUNT_COLUMNS,
         table=table,
         profiles=tuple(profiles),
@@ -357,8 +357,8 @@ def _account_rows(device: DeviceChange, name: str) -> list[tuple[object, ...]]:
 
 
 @dataclass(frozen=True)
-class _CulpritKind:
-    # These are the columns of one report that culprits come from, and the words for what changed.
+class _ContributorKind:
+    # These are the columns of one report that contributors come from, and the words for what changed.
     name: str
     sum_ns: str
     count: str
@@ -369,20 +369,20 @@ class _CulpritKind:
     each: str
 
 
-_KERNEL = _CulpritKind(
+_KERNEL = _ContributorKind(
     "kernel", "kernel_sum_ns", "kernel_count", ("name",),
     "launched {} more often", "launched {} less often", "launched {} times as often", "each launch",
 )  # fmt: skip
-_CALL = _CulpritKind(
+_CALL = _ContributorKind(
     "call", "api_sum_ns", "call_count", ("name", "layer"),
     "called {} more often", "called {} less often", "called {} times as often", "each call",
 )  # fmt: skip
-_IDLE = _CulpritKind(
+_IDLE = _ContributorKind(
     "idle", "host_sum_ns", "gap_count", ("name", "activity"),
     "in {} more gaps", "in {} fewer gaps", "in {} times as many gaps", "each time",
 )  # fmt: skip
 
-CULPRIT_COLUMNS = (
+CONTRIBUTOR_COLUMNS = (
     Column(
         "kind",
         Unit.TEXT,
@@ -403,8 +403,8 @@ CULPRIT_COLUMNS = (
     ),
     Column("change_ns", Unit.NS, "Other less base, of the sums.", better="less"),
     Column("why", Unit.TEXT, "In words: whether it is the count, or the mean."),
-    Column("by_count_ns", Unit.NS, "What comes from another count, at base's mean.", brief=False),
-    Column("by_mean_ns", Unit.NS, "What comes from another mean.", brief=False),
+    Column("by_count_ns", Unit.NS, "Part due to a different count, at base's mean.", brief=False),
+    Column("by_mean_ns", Unit.NS, "Part due to a different mean.", brief=False),
     Column("base_ns", Unit.NS, "Base's sum.", better="less"),
     Column("other_ns", Unit.NS, "Other's sum.", better="less"),
 )
@@ -413,8 +413,8 @@ _WORTH_SAYING = Fraction(1, 4)
 
 
 @dataclass(frozen=True)
-class _Culprit:
-    kind: _CulpritKind
+class _Contributor:
+    kind: _ContributorKind
     key: tuple[Any, ...]
     base: tuple[Fraction, Fraction]  # count and sum
     other: tuple[Fraction, Fraction]
@@ -424,7 +424,7 @@ class _Culprit:
         return self.other[1] - self.base[1]
 
 
-def culprits(
+def contributors(
     kernels: Sequence[RowPair],
     calls: Sequence[RowPair],
     gaps: Sequence[RowPair],
@@ -446,29 +446,29 @@ def culprits(
         count * devices or Fraction(1)
         for count, devices in zip(steps, account.device_counts, strict=True)
     )
-    listed: list[_Culprit] = []
+    listed: list[_Contributor] = []
     for kind, pairs in ((_KERNEL, kernels), (_CALL, calls), (_IDLE, gaps)):
         by_name = _by_name(kind, pairs, (base_per, other_per))
-        listed += (culprit for culprit in by_name if round(culprit.change))
-    listed.sort(key=lambda culprit: -abs(culprit.change))
-    rows = [_culprit_row(culprit) for culprit in listed[:most]]
-    cells = {c.name: [row[i] for row in rows] for i, c in enumerate(CULPRIT_COLUMNS)}
-    title = ["The largest parts of the change, by name"]
+        listed += (contributor for contributor in by_name if round(contributor.change))
+    listed.sort(key=lambda contributor: -abs(contributor.change))
+    rows = [_contributor_row(contributor) for contributor in listed[:most]]
+    cells = {c.name: [row[i] for row in rows] for i, c in enumerate(CONTRIBUTOR_COLUMNS)}
+    title = ["Largest contributors to the change, by name"]
     title += ["per step"] if account.steps else []
     title += ["mean of all devices"] if max(account.device_counts) > 1 else []
     return Report(
-        name="culprits",
+        name="contributors",
         title=", ".join(title),
-        columns=CULPRIT_COLUMNS,
-        table=report_table(CULPRIT_COLUMNS, cells),
+        columns=CONTRIBUTOR_COLUMNS,
+        table=report_table(CONTRIBUTOR_COLUMNS, cells),
         profiles=tuple(profiles),
         row_count=len(rows),
     )
 
 
 def _by_name(
-    kind: _CulpritKind, rows: Sequence[RowPair], per: tuple[Fraction, Fraction]
-) -> Iterator[_Culprit]:
+    kind: _ContributorKind, rows: Sequence[RowPair], per: tuple[Fraction, Fraction]
+) -> Iterator[_Contributor]:
     totals: dict[tuple[Any, ...], list[list[Fraction]]] = {}
     for row in rows:
         spelled = row.base or row.other
@@ -481,21 +481,22 @@ def _by_name(
             entry[side][0] += Fraction(count) / per[side]
             entry[side][1] += Fraction(spent) / per[side]
     for key, (base, other) in totals.items():
-        yield _Culprit(kind, key, (base[0], base[1]), (other[0], other[1]))
+        yield _Contributor(kind, key, (base[0], base[1]), (other[0], other[1]))
 
 
-def _culprit_row(culprit: _Culprit) -> tuple[Any, ...]:
-    base, other = round(culprit.base[1]), round(culprit.other[1])
-    parts = _split_change({"": culprit.base}, {"": culprit.other})
+def _contributor_row(contributor: _Contributor) -> tuple[Any, ...]:
+    base, other = round(contributor.base[1]), round(contributor.other[1])
+    parts = _split_change({"": contributor.base}, {"": contributor.other})
     by_count, by_mean = round_to_sum(parts, other - base)
-    name, *rest = culprit.key
+    name, *rest = contributor.key
     activity = rest[0] if rest else None
-    why = _why(culprit, *parts)
-    return culprit.kind.name, name, activity, other - base, why, by_count, by_mean, base, other
+    why = _why(contributor, *parts)
+    return contributor.kind.name, name, activity, other - base, why, by_count, by_mean, base, other
 
 
-def _why(culprit: _Culprit, by_count: Fraction, by_mean: Fraction) -> str:
-    kind, (count, spent), (count_after, spent_after) = culprit.kind, culprit.base, culprit.other
+def _why(contributor: _Contributor, by_count: Fraction, by_mean: Fraction) -> str:
+    kind, (count, spent) = contributor.kind, contributor.base
+    count_after, spent_after = contributor.other
     if not count or not count_after:
         return "only in other" if count_after else "only in base"
     largest = max(abs(by_count), abs(by_mean))

@@ -139,7 +139,7 @@ class Change:
     def interval_words(self, unit: Unit, *, in_units: bool = False) -> str:
         """Return interval and basis: `+1.2 … +6.9 %, within run`; a share of base unless `in_units`."""
         if self.basis == "none":
-            return "one run a side shows no spread"
+            return "a single run per side shows no spread"
         ratio = None if in_units else self.ratio
         interval = ratio or self.difference()
         if self.basis == "exact" or interval is None:
@@ -211,14 +211,14 @@ def change_of(
 
 STEP, WINDOW = "step", "window"
 _WORDS = {"worse": "slower", "better": "faster", "same": "same"}
-_WHAT = {STEP: "time from step to step", WINDOW: "window of GPU work"}
-_CANNOT_TELL = "cannot tell"
-_STATES = ("exceeded", "within", _CANNOT_TELL)
+_WHAT = {STEP: "step period", WINDOW: "GPU active window"}
+_INCONCLUSIVE = "inconclusive"
+_STATES = ("exceeded", "within", _INCONCLUSIVE)
 _HARDLY_BOUNDED = 101
 
 
 def _percent(ratio: float) -> str:
-    # With two values a side, an interval can be so wide that its exact end says nothing.
+    # With two values per side, an interval can be so wide that its exact end says nothing.
     return "over +10,000" if ratio > _HARDLY_BOUNDED else f"{100 * (ratio - 1):+,.1f}"
 
 
@@ -243,12 +243,12 @@ class Answer:
 
     @property
     def word(self) -> str:
-        """Return `slower`, `faster`, `same`, or `cannot tell`."""
+        """Return `slower`, `faster`, `same`, or `inconclusive`."""
         if self.identical and not self.failure:
             return _WORDS["same"]
         if self.change is None or self.failure or (self.unlike and self.what == WINDOW):
-            return _CANNOT_TELL
-        return _WORDS.get(self.change.verdict("less"), _CANNOT_TELL)
+            return _INCONCLUSIVE
+        return _WORDS.get(self.change.verdict("less"), _INCONCLUSIVE)
 
     @property
     def line(self) -> str:
@@ -264,27 +264,27 @@ class Answer:
             yield "both sides are the same recording"
             return
         if self.change is None:
-            yield "times of GPU operations are not recorded on both sides"
-            yield f"{base} against {other}"
+            yield "GPU operation times are not recorded on both sides"
+            yield f"{base} vs. {other}"
             return
-        other_work = f"not the same work ({'; '.join(self.unlike)})"
+        other_work = f"different workloads ({'; '.join(self.unlike)})"
         if self.unlike and self.what == WINDOW:
             yield other_work
         before, after = self.change.means
         moved = f" ({100 * (after - before) / before:+.1f} %)" if before else ""
         yield f"{_WHAT[self.what]} {human(before, Unit.NS)} → {human(after, Unit.NS)}{moved}"
-        yield f"{base} against {other}, {self._interval(self.change)}"
+        yield f"{base} vs. {other}, {self._interval(self.change)}"
         if self.unlike and self.what == STEP:
             yield f"{other_work}, compared per step"
 
     def _interval(self, change: Change) -> str:
         if (ratio := change.ratio) is None:
             return "no interval"
-        text = f"interval {_percent(ratio.low)} … {_percent(ratio.high)} %"
+        text = f"95 % interval {_percent(ratio.low)} to {_percent(ratio.high)} %"
         if change.basis != "repeats":
-            text += f" if runs differ by {100 * change.noise:.2g} %"
+            text += f", assuming {100 * change.noise:.2g} % run-to-run noise"
         if change.verdict("less") == UNCERTAIN:
-            text += f", no change below ±{self.smallest_visible:.2g} % can be seen"
+            text += f"; too few runs to detect a change below {self.smallest_visible:.2g} %"
         return text
 
     @property
@@ -330,7 +330,7 @@ class Answer:
 _COLUMNS = tuple(
     Column(name, unit, doc, real=unit is Unit.NS)
     for name, unit, doc in (
-        ("answer", Unit.TEXT, "slower, faster, same, or cannot tell."),
+        ("answer", Unit.TEXT, "slower, faster, same, or inconclusive."),
         ("figure", Unit.TEXT, "step: time per step; window: from the first GPU operation to the last."),
         ("base_ns", Unit.NS, "Its value on base, of the device or rank where it is the longest."),
         ("other_ns", Unit.NS, "Its value on the other side."),
@@ -342,9 +342,9 @@ _COLUMNS = tuple(
         ("base_runs", Unit.COUNT, "Runs of base."),
         ("other_runs", Unit.COUNT, "Runs of the other side."),
         ("unlike", Unit.TEXT, "Why the sides did not do the same work; null where nothing says so."),
-        ("limits_exceeded", Unit.COUNT, "Limits that are exceeded; null: none was given."),
-        ("limits_within", Unit.COUNT, "Limits that hold."),
-        ("limits_cannot_tell", Unit.COUNT, "Limits of which it cannot be told."),
+        ("limits_exceeded", Unit.COUNT, "Exceeded limits; null: none was given."),
+        ("limits_within", Unit.COUNT, "Limits that passed."),
+        ("limits_inconclusive", Unit.COUNT, "Undecided limits."),
     )
 )  # fmt: skip
 
@@ -369,9 +369,7 @@ def outlier_run_notes(side: str, values: Sequence[float], names: Sequence[str]) 
     ]
     if far:
         name, value = far[0]
-        text = (
-            f"{side}: runs far from the others, {name} by {100 * (value - middle) / middle:+.1f} %"
-        )
+        text = f"{side}: outlier runs, {name} by {100 * (value - middle) / middle:+.1f} %"
         yield Note("run-outlier", Severity.INFO, text, len(far), of=len(values))
 
 
@@ -388,10 +386,11 @@ def run_order_notes(
     recorded = [[moment for moment in side if moment is not None] for side in starts]
     if [*map(len, recorded)] != [len(base), len(other)]:
         return
-    for first, last, words in ((0, 1, "base first"), (1, 0, "the other side first")):
+    for first, last, words in ((0, 1, "base first"), (1, 0, "the new side first")):
         if max(recorded[first]) < min(recorded[last]):
             text = (
-                f"runs were recorded one side after the other, {words}; in turns drift would cancel"
+                f"the runs of each side were recorded in one block, {words}; interleave them to "
+                "cancel drift"
             )
             yield Note("runs-not-in-turns", Severity.INFO, text)
 
@@ -408,13 +407,11 @@ def slow_step_notes(side: str, durations: np.ndarray) -> Iterator[Note]:
     first = durations[: len(durations) // 4]
     slow = np.flatnonzero(durations > middle + far)
     if len(slow) and slow[-1] < len(first) and far:
-        text = (
-            f"{side}: the slowest steps are the first; --skip-first {slow[-1] + 1} leaves them out"
-        )
+        text = f"{side}: the first steps are the slowest; --skip-first {slow[-1] + 1} skips them"
         yield Note("slow-first-steps", Severity.INFO, text, len(slow), of=len(durations))
         return
     slow = np.flatnonzero(durations > middle + max(far, _SLOW_SHARE * middle))
     if len(slow):
         share = 100 * float(durations[slow].sum()) / float(durations.sum())
-        text = f"{side}: steps much slower than the usual one, {share:.0f} % of the time of all"
+        text = f"{side}: outlier steps, much slower than the usual one, {share:.0f} % of total step time"
         yield Note("slow-steps", Severity.INFO, text, len(slow), of=len(durations))

@@ -176,9 +176,7 @@ def _properties() -> tuple[_Property, ...]:
     environment = partial(_Property, "environment-differs", info)
     graphs = "graph-recording-differs"
     partly = partial(_caveat, "api-calls-partial", _API, "only some", "all")
-    serial = partial(
-        _caveat, "kernels-serialised", _GPU, "one after the other", "as in the program"
-    )
+    serial = partial(_caveat, "kernels-serialized", _GPU, "serialized", "as in the program")
     return (
         gpu("GPU model", partial(_gpus, ("name",))),
         gpu("SMs", partial(_gpus, ("sm_count",))),
@@ -188,19 +186,23 @@ def _properties() -> tuple[_Property, ...]:
             "processes", lambda run: _count((place, p["pid"]) for place, p in _processes(run))
         ),
         processes("ranks", lambda run: _count(rank for each in run for rank in each.ranks)),
-        processes("ranks in all", lambda run: _joined(p["world_size"] for _, p in _processes(run))),
+        processes(
+            "ranks in total", lambda run: _joined(p["world_size"] for _, p in _processes(run))
+        ),
         _Property("steps-differ", unlike, "steps per process", _steps),
         _Property("api-coverage-differs", unlike, "API calls recorded", partly, _API),
-        _Property(graphs, unlike, "launches of graphs as intervals", _graph_intervals, _GRAPHS),
+        _Property(
+            graphs, unlike, "graph launches recorded as intervals", _graph_intervals, _GRAPHS
+        ),
         _Property(graphs, info, "graph mode", partial(_attribute, "graph_mode"), _GRAPHS),
         _Property("clocks-differ", unlike, "CPU and GPU times", _clocks, _LINKS),
-        _Property("serialised-differs", unlike, "kernels ran", serial, _GPU),
+        _Property("serialized-differs", unlike, "kernels ran", serial, _GPU),
         _Property("precision-differs", info, "caveats about precision", _precision),
         environment("source", partial(_attribute, "source")),
-        environment("version of the tool", partial(_attribute, "tool_version")),
+        environment("tool version", partial(_attribute, "tool_version")),
         environment("driver version", partial(_driver, numeric=True)),
         # Some sources record what the driver supports in place of what it is.
-        environment("version that the driver supports", partial(_driver, numeric=False)),
+        environment("driver-supported version", partial(_driver, numeric=False)),
         environment("host", _hosts),
     )
 
@@ -214,7 +216,7 @@ def _unequal(sides: _Sides, properties: Iterable[_Property]) -> Iterator[Note]:
         mixed = len(base) > 1 or len(other) > 1
         if mixed or (base and other and base != other):
             texts = texts_by_note.setdefault((prop.slug, prop.severity, prop.facts), [])
-            texts.append(f"{prop.what}: {_shown(base)} against {_shown(other)}")
+            texts.append(f"{prop.what}: {_shown(base)} vs. {_shown(other)}")
     for (slug, severity, facts), texts in texts_by_note.items():
         yield Note(slug, severity, "; ".join(texts), facts=facts)
 
@@ -357,7 +359,7 @@ def _emptiness(sides: _Sides) -> Iterator[Note]:
     there = [{profile.ranks for profile in _profiles(side)} for side in sides]
     lost = (base ^ other) & there[0] & there[1]
     if lost or any(not side or any(map(is_empty, side)) for side in sides):
-        text = f"GPU operations: {shown(0)} against {shown(1)}"
+        text = f"GPU operations: {shown(0)} vs. {shown(1)}"
         yield Note("side-empty", Severity.DROPPED, text)
 
 
@@ -368,15 +370,15 @@ def _truncation(sides: _Sides) -> Iterator[Note]:
 
     base, other = map(count, sides)
     if base or other:
-        text = f"profiles that are cut off: {base or 'none'} against {other or 'none'}"
+        text = f"truncated profiles: {base or 'none'} vs. {other or 'none'}"
         yield Note("side-truncated", Severity.DROPPED, text)
 
 
 # A failed recording is never an improvement, nor within any limit.
 _FAILURES = {
-    "side-empty": "a side, or a rank of it, holds no GPU work",
-    "side-truncated": "a profile of a side is cut off",
-    "losses-differ": "one side lost more of what was recorded",
+    "side-empty": "one side, or a rank of it, has no GPU work",
+    "side-truncated": "one profile is truncated",
+    "losses-differ": "one side lost more recorded events",
 }
 
 
@@ -398,7 +400,7 @@ def _losses(sides: _Sides) -> Iterator[Note]:
         if losses:
             touched = [facts for _, facts in losses]
             facts = _ALL.union(*touched) if all(touched) else _ALL
-            text = " against ".join(_losses_in_words(side, losses) for side in (base, other))
+            text = " vs. ".join(_losses_in_words(side, losses) for side in (base, other))
             yield Note("losses-differ", severity, f"losses: {text}", facts=facts)
 
 
@@ -444,7 +446,7 @@ def _events_against_totals(sides: _Sides) -> Iterator[Note]:
     for events, summed in _EVENTS_AND_TOTALS:
         pair = [events[0] if events[0] in held else summed for held in (base, other)]
         if len(set(pair)) == 2 and pair[0] in base and pair[1] in other:
-            text = " against ".join(fact.label for fact in pair)
+            text = " vs. ".join(fact.label for fact in pair)
             facts = frozenset({*events, summed})
             yield Note("events-against-totals", Severity.INFO, text, facts=facts)
 
@@ -485,7 +487,7 @@ def _windows(sides: _Sides) -> Iterator[Note]:
         where = f"device {worst[1]}" if worst[1] != MISSING else "the longest"
         if worst[0]:
             where += f" of rank {', '.join(map(str, sorted(worst[0])))}"
-        text = f"window ({where}): {_length(base[worst])} against {_length(other[worst])}"
+        text = f"window ({where}): {_length(base[worst])} vs. {_length(other[worst])}"
         yield Note("window-differs", Severity.INFO, text, len(unlike), facts=_WINDOW)
 
 
@@ -501,7 +503,7 @@ def _recordings(sides: _Sides) -> Iterator[Note]:
     every = ([profile.session_ns for profile in _profiles(side)] for side in sides)
     base, other = ([length for length in lengths if length is not None] for lengths in every)
     if base and other and _ratio(base, other) > _ALIKE:
-        text = f"length of the session: {_length(base)} against {_length(other)}"
+        text = f"session length: {_length(base)} vs. {_length(other)}"
         yield Note("recording-length-differs", Severity.INFO, text)
 
 
@@ -584,5 +586,5 @@ def grows_with_work(column: Column) -> bool:
 
 def work_note(reasons: Sequence[str]) -> Note:
     """Return the note that sums are not comparable, for these reasons."""
-    text = f"not the same work ({'; '.join(reasons)}): sums and counts have no verdict"
+    text = f"different workloads ({'; '.join(reasons)}): sums and counts have no verdict"
     return Note("work-differs", Severity.APPROXIMATED, text)

@@ -229,16 +229,16 @@ def _notes_on_sides(
     merged_rows = [r for side in sides for run in side.runs for r in run.rows.values() if r.also]
     if merged_rows:
         first = merged_rows[0].also[0]
-        text = f"rows of names that are one to the matching are added up, such as {first}"
+        text = f"rows with matching names are added up, such as {first}"
         yield Note("names-merged", Severity.INFO, text, len(merged_rows))
     if matcher.summed_over:
-        text = f"rows are added up over {', '.join(matcher.summed_over)}, in which the sides differ"
+        text = f"rows are added up over {', '.join(matcher.summed_over)}, which differ between the sides"
         yield Note("rows-combined", Severity.INFO, text)
     if unchanged:
-        yield Note("rows-unchanged", Severity.INFO, "rows that did not change", unchanged)
+        yield Note("rows-unchanged", Severity.INFO, "unchanged rows", unchanged)
     base_runs, other_runs = (len(side.runs) for side in sides)
     if base_runs + other_runs > 2 and min(base_runs, other_runs) < _FEW_REPEATS:
-        text = f"few repeats ({base_runs} and {other_runs}): intervals are wide"
+        text = f"few runs ({base_runs} and {other_runs}): intervals are wide"
         yield Note("few-repeats", Severity.INFO, text)
 
 
@@ -249,7 +249,7 @@ def _notes_on_rows(
     changes = ([row.change(name) for name in counted] for row in rows)
     vary = sum(any(c is not None and c.basis == "repeats" for c in of_row) for of_row in changes)
     if vary:
-        text = "rows whose counts or bytes differ between the runs of a side"
+        text = "rows whose counts or bytes vary between runs of one side"
         yield Note("counts-vary", Severity.INFO, text, vary)
     verdicts = [
         row.verdict(main)
@@ -260,7 +260,7 @@ def _notes_on_rows(
     by_chance = round(_BY_CHANCE * len(verdicts))
     if by_chance:
         differ = sum(verdict not in ("same", UNCERTAIN) for verdict in verdicts)
-        text = f"rows tested against noise; {differ} differ, {by_chance} would by chance"
+        text = f"rows tested for noise; {differ} differ, {by_chance} expected by chance"
         yield Note("rows-tested", Severity.INFO, text, len(verdicts))
 
 
@@ -375,10 +375,10 @@ def _of_main(
             None if part is None or all_of_it is None else all_of_it - part
             for part, all_of_it in zip(by_count, difference[1], strict=True)
         ]
-        doc = f"What of the difference comes from another {counted_by}, at base's mean."
+        doc = f"Part of the difference due to a different {counted_by}, at base's mean."
         real = main.real or several
         yield Column(f"by_count_{main.name}", main.unit, doc, real=real), by_count
-        doc = "The rest: what comes from another mean."
+        doc = "The rest, due to a different mean."
         yield Column(f"by_mean_{main.name}", main.unit, doc, real=real), by_mean
 
 

@@ -23,8 +23,8 @@ from nsysconv.report import Column, ProfileRef, Report, Unit, merged_header
 from nsysconv.timeline.account import Accounts
 from nsysconv.timeline.steps import STEP_FACTS, Samples, step_durations, step_periods
 
-CULPRIT_REPORTS = ("kernels", "api_vs_kernel", "idle_host")
-"""The reports that culprits are looked for in."""
+CONTRIBUTOR_REPORTS = ("kernels", "api_vs_kernel", "idle_host")
+"""The reports that contributors are looked for in."""
 
 _OF_CALLS = ("api_vs_kernel", "launch_stats", "idle_host")
 _TIME = Column("time_ns", Unit.NS, "The time that the answer speaks of.", better="less", real=True)
@@ -160,7 +160,7 @@ def judge(asked: Asked) -> Judgement:
     base, other = ([each.properties for each in side.profiles] for side in sides)
     notes = comparability.comparability_notes(base, other)
     if asked.identical:
-        text = "both sides are the same recording: a file was named twice, or copied"
+        text = "both sides are the same recording: a file was named twice or copied"
         notes.append(Note("sides-equal", Severity.INFO, text))
     notes += [*asked.notes, *asked.unread]
     for side in sides:
@@ -300,14 +300,14 @@ def change_account(judged: Judgement) -> account.ChangeAccount:
     return account.account_for_change(base, other, judged.asked.kernel_key)
 
 
-def culprits_report(
+def contributors_report(
     judged: Judgement,
     change: account.ChangeAccount,
     compared: Callable[[str], Comparison],
 ) -> Report:
     """Return the rows that explain most of the change."""
-    kernels, calls, gaps = (compared(name).rows or () for name in CULPRIT_REPORTS)
-    return account.culprits(kernels, calls, gaps, account=change, profiles=judged.asked.refs)
+    kernels, calls, gaps = (compared(name).rows or () for name in CONTRIBUTOR_REPORTS)
+    return account.contributors(kernels, calls, gaps, account=change, profiles=judged.asked.refs)
 
 
 # -- the answer, and verdicts
@@ -372,7 +372,7 @@ def verdict(judged: Judgement, limit: gate.Limit, comparison: Comparison) -> gat
     if failure := comparability.failure(judged.notes, judged.facts(limit.report)):
         return gate.undecided(limit, failure, is_void=True)
     if judged.is_unlike(column):
-        reason = f"not the same work: {'; '.join(judged.unlike)}; limit a mean, such as "
+        reason = f"different workloads: {'; '.join(judged.unlike)}; limit a mean, such as "
         return gate.undecided(
             limit, f"{reason}steps.avg_ns, kernels.per_step_ns or transfers.bytes_per_step"
         )

@@ -20,13 +20,13 @@ from nsysconv.errors import UsageError, available_hint
 from nsysconv.report import Column, Report, Unit, human, report_table, scale_for
 
 LimitKind = Literal["share", "points", "absolute"]
-State = Literal["within", "exceeded", "cannot tell"]
+State = Literal["within", "exceeded", "inconclusive"]
 
 # This says how much worse a row is, in the unit of the limit. The first element is True if the row
 # became worse from 0, which exceeds every share.
 _Worsening = tuple[bool, Fraction]
 
-EXCEEDED, CANNOT_TELL = 1, 4
+EXCEEDED, INCONCLUSIVE = 1, 4
 """Exit statuses of a comparison with limits that do not all hold."""
 
 # Whatever its limit, a row may become worse by this share of the sum of all rows.
@@ -160,7 +160,7 @@ def parse_limit(text: str, columns: Mapping[str, Sequence[Column]], where: str =
 
 def undecided(limit: Limit, reason: str, *, is_void: bool = False) -> LimitVerdict:
     """Return the verdict that nothing can be said of a limit, and why."""
-    return LimitVerdict(limit, "cannot tell", reason, None, is_void)
+    return LimitVerdict(limit, "inconclusive", reason, None, is_void)
 
 
 def judge_limit(limit: Limit, column: Column, rows: Sequence[LimitRow] | None) -> LimitVerdict:
@@ -185,8 +185,8 @@ def judge_limit(limit: Limit, column: Column, rows: Sequence[LimitRow] | None) -
     judged = [m for row in chosen if (m := _judged_row(limit, column, row, least)) is not None]
     without = [row for row in chosen if not (_is_finite(row.base) and _is_finite(row.other))]
     exceeding = [row for row in judged if row.state == "exceeded"]
-    unclear = [row for row in judged if row.state == "cannot tell"]
-    state: State = "exceeded" if exceeding else "cannot tell" if without or unclear else "within"
+    unclear = [row for row in judged if row.state == "inconclusive"]
+    state: State = "exceeded" if exceeding else "inconclusive" if without or unclear else "within"
     reason = _reason(limit, column, len(chosen), exceeding, unclear, without)
     renamed = tuple(row.keys for row in chosen if row.parts)
     return LimitVerdict(
@@ -197,7 +197,7 @@ def judge_limit(limit: Limit, column: Column, rows: Sequence[LimitRow] | None) -
 def _least(limit: Limit, column: Column, chosen: Sequence[LimitRow]) -> Fraction:
     # A row passes if it became worse by no more than this, in the column's unit, whatever share that
     # is. If there are many rows, some vary beyond a limit by chance: with 54 kernels that did not
-    # change, in five runs a side with noise of 2 %, one exceeds 3 % in every third comparison.
+    # change, in five runs per side with noise of 2 %, one exceeds 3 % in every third comparison.
     if limit.kind != "share" or len(chosen) == 1 or not column.adds_up:
         return Fraction(0)
     return _SLACK * sum(abs(_exact(r.base)) for r in chosen if r.base and _is_finite(r.base))
@@ -210,8 +210,8 @@ def exit_status(verdicts: Sequence[LimitVerdict], *, passes_undecided: bool = Fa
     """
     if any(verdict.state == "exceeded" for verdict in verdicts):
         return EXCEEDED
-    undecided = [verdict for verdict in verdicts if verdict.state == "cannot tell"]
-    return CANNOT_TELL if any(v.is_void or not passes_undecided for v in undecided) else 0
+    undecided = [verdict for verdict in verdicts if verdict.state == "inconclusive"]
+    return INCONCLUSIVE if any(v.is_void or not passes_undecided for v in undecided) else 0
 
 
 _COLUMNS = (
@@ -220,7 +220,7 @@ _COLUMNS = (
     Column(
         "state",
         Unit.TEXT,
-        "within, exceeded, or cannot tell: the interval holds both, or a value, a row or the whole "
+        "within, exceeded, or inconclusive: the interval holds both, or a value, a row or the whole "
         "report is missing.",
     ),
     Column(
@@ -291,9 +291,9 @@ def _column(report: str, name: str, columns: Sequence[Column]) -> Column:
         raise UsageError(f"{report} has no column {name!r}", hint=available_hint(name, metrics))
     if _can_be_limited(column):
         return column
-    why = "it is text" if column.kind == "text" else "neither more nor less of it is worse"
+    why = "it is text" if column.kind == "text" else "neither a higher nor a lower value is worse"
     if column.key:
-        why = "it tells rows apart"
+        why = "it identifies rows"
     hint = available_hint(name, metrics)
     raise UsageError(f"{report}.{name} cannot have a limit: {why}", hint=hint)
 
@@ -319,7 +319,7 @@ def _amount(text: str, report: str, column: Column) -> tuple[Number, LimitKind]:
     if match is None:
         raise UsageError(f"{text!r} is not a number with a unit", hint=hint)
     if match["sign"]:
-        raise UsageError(f"the limit {text!r} is negative", hint=f"{hint} 0% allows nothing.")
+        raise UsageError(f"the limit {text!r} is negative", hint=f"{hint} 0% allows no increase.")
     unit = match["unit"]
     if unit != _SHARE and unit not in units:
         raise UsageError(f"{text!r} does not fit {report}.{column.name}: it is {what}", hint=hint)
@@ -367,7 +367,7 @@ def _judged_row(limit: Limit, column: Column, row: LimitRow, least: Fraction) ->
         worsening = (False, 100 * worse / abs(before)) if before else (worse > 0, worse)
         allowed = max(allowed, 100 * least / abs(before)) if before else least
     is_beyond = worsening > (False, allowed) if before or not least else worse > least
-    state: State = "cannot tell"
+    state: State = "inconclusive"
     if change.basis == "exact":
         state = "exceeded" if is_beyond else "within"
     elif is_beyond and change.is_significant:
@@ -407,9 +407,9 @@ def _worst_of(judged: Sequence[JudgedRow]) -> JudgedRow | None:
 
 def _no_row(limit: Limit, count: int) -> str:
     if limit.pattern is None or not count:
-        return f"{limit.report} has no row on either side"
+        return f"{limit.report} has no rows on either side"
     pattern = limit.pattern.pattern
-    return f"no row of {limit.report} matches /{pattern}/ ({_row_count(count)} in all)"
+    return f"no row of {limit.report} matches /{pattern}/ ({_row_count(count)} in total)"
 
 
 def _reason(
@@ -426,16 +426,16 @@ def _reason(
         parts.append(f"{count} of {_row_count(chosen)} worse by more than the limit")
     worst = _worst_of(exceeding)
     if worst is not None and _reaches(limit, worst.moved, _sign_of_worse(column)):
-        parts.append("the limit lies inside the interval")
+        parts.append("the limit is within the interval")
     worst = _worst_of(unclear)
     if worst is not None:
-        of_rows = f"{len(unclear)} of {_row_count(chosen)} cannot be told: " if chosen > 1 else ""
+        of_rows = f"{len(unclear)} of {_row_count(chosen)} undecided: " if chosen > 1 else ""
         parts.append(of_rows + _unseen(limit, worst))
     if without:
         first = f" (first: {without[0].keys})" if without[0].keys else ""
-        parts.append(f"{_row_count(len(without))} without a value on a side{first}")
+        parts.append(f"{_row_count(len(without))} without a value on one side{first}")
         if limit.report == "steps" or "per_step" in column.name:
-            parts.append("where no steps are annotated, --step-range says what steps are called")
+            parts.append("if no steps are annotated, --step-range names the ranges that are steps")
     return "; ".join(parts)
 
 
@@ -454,24 +454,24 @@ def _reaches(limit: Limit, change: Change, sign: int) -> bool:
 def _unseen(limit: Limit, worst: JudgedRow) -> str:
     change = worst.moved
     if change.basis == "none":
-        return "one run a side shows nothing of how an extreme or a median varies; limit a mean"
+        return "a single run per side does not show how an extreme or a median varies; limit a mean"
     runs = f"{change.basis_words}: "
     if change.basis != "repeats":
-        runs = f"one run a side, and runs are assumed to differ by {100 * change.noise:.2g} %: "
+        runs = f"a single run per side, assuming {100 * change.noise:.2g} % run-to-run noise: "
     ratio, spread = change.ratio, change.run_deviation
     if ratio is None or spread is None or not math.isfinite(ratio.high):
         if (difference := change.difference()) is None:
             return f"{runs}too few values"
         reach = minimum_detectable_change((difference.high - difference.low) / 2)
         unit = _POINTS if change.points else ""
-        return f"{runs}no change below ±{reach:,.3g} {unit}".rstrip() + " can be seen"
+        return f"{runs}too few runs to detect a change below {reach:,.3g} {unit}".rstrip()
     half = minimum_detectable_change(math.log(ratio.high / ratio.low) / 2)
-    text = f"{runs}no change below ±{100 * half:.2g} % can be seen"
+    text = f"{runs}too few runs to detect a change below {100 * half:.2g} %"
     share = float(limit.amount) / 100 if limit.kind == "share" else limit.amount / worst.base
     needed = required_runs(spread, share) if share > 0 else None
     if needed is None:
         return text
-    return f"{text}; {needed} runs a side would show {100 * share:.3g} %"
+    return f"{text}; about {needed} runs per side are needed to detect {100 * share:.3g} %"
 
 
 def _row_count(count: int) -> str:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from nsysconv.errors import InputError, UsageError, available_hint
 
-_KEYS = ("limits", "run_noise", "cannot_tell")
-_TO_CANNOT_TELL = ("fail", "pass")
+_KEYS = ("limits", "run_noise", "inconclusive")
+_TO_INCONCLUSIVE = ("fail", "pass")
 _FILE_HINT = 'Write, for example: limits = ["overview.kernel_sum_ns:3%"]'
 # A profile that is named by mistake is not read to its end.
 _LARGEST_BYTES = 1_000_000
@@ -37,11 +37,11 @@ class LimitsFile:
 
     limits: tuple[tuple[str, str], ...]
     run_noise: str | None
-    cannot_tell: str | None
+    inconclusive: str | None
 
 
 def read_limits_file(path: str | Path) -> LimitsFile:
-    """Read a file of limits; raise InputError for one that is no TOML, UsageError for its content."""
+    """Read a file of limits; raise InputError for one that is not TOML, UsageError for its content."""
     try:
         text = _text(Path(path))
         values = _parsed_toml(text)
@@ -49,15 +49,15 @@ def read_limits_file(path: str | Path) -> LimitsFile:
             if key not in _KEYS:
                 raise UsageError(f"no key {key!r}", hint=available_hint(key, _KEYS))
         limits = _listed_limits(values)
-        noise, cannot_tell = (_option(values, key) for key in ("run_noise", "cannot_tell"))
-        if cannot_tell is not None and cannot_tell not in _TO_CANNOT_TELL:
-            hint = available_hint(cannot_tell, _TO_CANNOT_TELL)
-            raise UsageError(f"cannot_tell = {cannot_tell!r}", hint=hint)
+        noise, inconclusive = (_option(values, key) for key in ("run_noise", "inconclusive"))
+        if inconclusive is not None and inconclusive not in _TO_INCONCLUSIVE:
+            hint = available_hint(inconclusive, _TO_INCONCLUSIVE)
+            raise UsageError(f"inconclusive = {inconclusive!r}", hint=hint)
     except (InputError, UsageError) as error:
         error.where = f"{path}{error.where}"
         raise
     places = [f"{Path(path).name}:{line}" for line in _lines_of_listed_texts(text)]
-    return LimitsFile(tuple(zip(limits, places, strict=True)), noise, cannot_tell)
+    return LimitsFile(tuple(zip(limits, places, strict=True)), noise, inconclusive)
 
 
 def _text(path: Path) -> str:
@@ -98,10 +98,10 @@ def _listed_limits(values: Mapping[str, object]) -> list[str]:
     if listed is None or listed == []:
         raise UsageError("no limits", hint=_FILE_HINT)
     if not isinstance(listed, list):
-        raise UsageError(f"limits is no list but {_kind(listed)}", hint=_FILE_HINT)
+        raise UsageError(f"limits is not a list but {_kind(listed)}", hint=_FILE_HINT)
     for number, each in enumerate(listed, 1):
         if not isinstance(each, str):
-            what = f"limit {number} of {len(listed)} is no text but {_kind(each)}"
+            what = f"limit {number} of {len(listed)} is not a string but {_kind(each)}"
             raise UsageError(what, hint=_FILE_HINT)
     return listed
 
@@ -110,8 +110,8 @@ def _option(values: Mapping[str, object], key: str) -> str | None:
     value = values.get(key)
     if value is None or isinstance(value, str):
         return value
-    example = {"run_noise": '"0.3%"', "cannot_tell": '"pass"'}[key]
-    raise UsageError(f"{key} is no text but {_kind(value)}", hint=f"Write {key} = {example}")
+    example = {"run_noise": '"0.3%"', "inconclusive": '"pass"'}[key]
+    raise UsageError(f"{key} is not a string but {_kind(value)}", hint=f"Write {key} = {example}")
 
 
 def _kind(value: object) -> str:

@@ -90,7 +90,7 @@ def kernel_key(name: str, match: Match) -> str:
 
     `exact`: the name itself. `signature`: the spelling that all demanglers share, with template
     arguments and without parameters, return type, qualifiers, casts, hashes and spaces. `name`: the
-    qualified function alone. Symbols (`_Z...`) are not demangled; text that is no C++ name is kept but
+    qualified function alone. Symbols (`_Z...`) are not demangled; text that is not a C++ name is kept but
     for its spaces. The key of a key of a demangled name is that key.
     """
     if match == "exact":
@@ -116,7 +116,7 @@ def _without_hashes(word: str, arguments: bool) -> str:
     # specialized a kernel; it counts as template arguments.
     parts = word.split("_")
     while len(parts) > 1 and (
-        _is_hash(parts[-1]) or (not arguments and _is_specialisation(parts[-1]))
+        _is_hash(parts[-1]) or (not arguments and _is_specialization(parts[-1]))
     ):
         parts.pop()
         while len(parts) > 1 and not parts[-1]:
@@ -125,10 +125,10 @@ def _without_hashes(word: str, arguments: bool) -> str:
 
 
 def _is_hash(part: str) -> bool:
-    return bool(_HASH.fullmatch(part)) and not part.isdecimal() and not _is_specialisation(part)
+    return bool(_HASH.fullmatch(part)) and not part.isdecimal() and not _is_specialization(part)
 
 
-def _is_specialisation(part: str) -> bool:
+def _is_specialization(part: str) -> bool:
     # Triton's suffix numbers the arguments 0, 1, 2, ..., each with letters.
     if not _SPECIALISATION.fullmatch(part):
         return False
@@ -385,7 +385,7 @@ def symbols_only_notes(base: Iterable[Timeline], other: Iterable[Timeline]) -> l
     if len(notes) != 1:
         return []
     ((name, note),) = notes.items()
-    text = f"{name}: {note.text}; kernels that have no symbol on the other side stand alone"
+    text = f"{name}: {note.text}; kernels without a symbol on the other side have rows of their own"
     return [Note(_SYMBOLS_ONLY, Severity.INFO, text, note.count, facts=note.facts)]
 
 

@@ -1,6 +1,6 @@
 """Confidence intervals of a change at 95 %, without random numbers: is it more than noise?
 
-Several runs: `runs_ratio_interval` of a ratio, `runs_difference_interval` of a difference. One run a
+Several runs: `runs_ratio_interval` of a ratio, `runs_difference_interval` of a difference. One run per
 side: `step_half_widths` where there is a value per step, else `single_run_half_width`, with what
 `RunNoise` assumes of who makes the value: the GPU, the host, or both.
 """
@@ -28,7 +28,7 @@ CONFIDENCE = 0.95
 RUN_NOISE = 0.01
 """Standard deviation of one run, as a share, of unchanged work on the same GPU and with steps.
 
-Four repeats a side of recorded training runs had 1.3 and 1.4 %, two machines with one model of GPU
+Four repeats per side of recorded training runs had 1.3 and 1.4 %, two machines with one model of GPU
 0.6 % (pytorch/pytorch #92358); nvbench ends a measurement at 0.5 % within one run.
 """
 
@@ -141,7 +141,7 @@ class RunNoise:
         return cls(deviation, deviation, deviation, deviation, deviation)
 
     def of(self, report: str, column: str, *, by_step: bool) -> float | None:
-        """Return the noise of a column of a report; None where one run a side shows nothing of it."""
+        """Return the noise of a column of a report; None where one run per side shows nothing of it."""
         makers = HOST_COLUMNS.get(report, {})
         maker = next((maker for maker, names in makers.items() if column in names), None)
         if maker == "wait":
@@ -188,7 +188,7 @@ def runs_difference_interval(
     The wider of two intervals of Student's t. Welch's (Biometrika 34, 1947), with the degrees of
     freedom of Welch and Satterthwaite (Biometrics Bulletin 2, 1946), lets each side vary in its own
     way, and is too narrow where one has few runs and the other many. That of the pooled variance is too
-    narrow where the side with fewer runs varies more. One run against several is taken to vary as these
+    narrow where the side with fewer runs varies more. One run vs. several is taken to vary as these
     do. A side without any variance, such as one of zeros, leaves the degrees of freedom of the other.
 
     None where the sides have fewer than three values together or one has none, or where a value is not
@@ -224,7 +224,7 @@ def _welch_half_width(squares: Sequence[float], degrees: Sequence[float]) -> flo
 
 
 def required_runs(deviation: float, limit: float) -> int | None:
-    """Return the number of runs a side that detects a change of `limit` with a power of 80 %.
+    """Return the number of runs per side that detects a change of `limit` with a power of 80 %.
 
     The least n with (t(.975, 2n-2) + t(.80, 2n-2)) deviation sqrt(2/n) <= limit, but no fewer than 3,
     `deviation` being the standard deviation of a run and both being shares (or both in one unit). None
@@ -250,7 +250,7 @@ def minimum_detectable_change(half: float) -> float:
     return 1.4 * half
 
 
-# -- one run a side
+# -- one run per side
 
 
 def single_run_half_width(noise: float) -> float:

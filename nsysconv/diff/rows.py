@@ -194,8 +194,8 @@ def template_argument_notes(rows: Iterable[RowPair]) -> list[Note]:
     if not shared:
         return []
     text = (
-        "kernels of one side only are functions that the other side has with other template arguments; "
-        "--match name takes them for the same"
+        "kernels on one side only whose function the other side has with different template arguments; "
+        "--match name adds them up"
     )
     count = sum(len(side[function]) for side in (base, other) for function in shared)
     return [Note("template-arguments-differ", Severity.INFO, text, count, shared[0])]
@@ -227,7 +227,7 @@ ALL_STEPS = (
     Column(
         "period_ns",
         Unit.NS,
-        "Mean time from the begin of a step to that of the next: steps and the time between them, "
+        "Mean time from the start of a step to that of the next: steps and the time between them, "
         "divided by the number of steps.",
         better="less",
         real=True,
@@ -259,7 +259,7 @@ def unannotated_notes(base: Sequence[Report], other: Sequence[Report]) -> tuple[
         for name, side in zip(("base", "other"), without, strict=True)
         if any(side)
     ]
-    text = f"{' and '.join(sides)}: --step-range names ranges that are steps"
+    text = f"{' and '.join(sides)}: name ranges that are steps with --step-range"
     return (Note("steps-not-annotated", Severity.APPROXIMATED, text),)
 
 

@@ -86,7 +86,7 @@ def match_steps(base: Timeline, other: Timeline, pattern: str) -> StepPairs:
         pairs += [StepPair(rank, _step(mine, i), _step(theirs, k)) for i, k in matched]
     notes = []
     if by_order:
-        text = "steps are matched by their order: the sides call them otherwise"
+        text = "steps are matched by order: their names differ between the sides"
         notes.append(Note("steps-by-order", Severity.INFO, text))
     counts = [sum(map(len, found)) for found in sides]
     alone = [count - len(pairs) for count in counts]

@@ -141,7 +141,7 @@ def step_timelines_report(
         if row.places is not None
     )
     if merged:
-        text = "rows are of several operations, each short and close to the next"
+        text = "rows combine several operations, each short and close to the next"
         notes.append(Note("operations-merged", Severity.INFO, text, merged))
     cells = _cells(rows, drawn, (base, other))
     return Report(
@@ -160,7 +160,9 @@ def _notes(pairs: StepPairs, base: Timeline, other: Timeline) -> Iterator[Note]:
         return
     if pairs.missing:
         have = "have" if len(pairs.missing) > 1 else "has"
-        why = f"{' and '.join(pairs.missing)} {have} no annotated steps (--step-range names them)"
+        why = (
+            f"{' and '.join(pairs.missing)} {have} no annotated steps (name them with --step-range)"
+        )
     elif pairs.pairs:
         why = "CPU and GPU times are not on one clock"
     else:

@@ -176,7 +176,7 @@ def _with_rows(header: Report, union: _Union, measures: Sequence[Column]) -> Rep
     notes = list(header.notes)
     left_out = _count(union.root) - len(nodes)
     if left_out:
-        text = f"paths with less time than the first {len(nodes):,} are left out"
+        text = f"only the {len(nodes):,} paths with most time are shown"
         notes.append(Note("paths-left-out", Severity.INFO, text, left_out))
     table = report_table(columns, cells)
     return replace(header, columns=columns, table=table, notes=tuple(notes), row_count=len(nodes))

@@ -137,7 +137,7 @@ class _ChromeWriter:
         end = "\n]"
         if self._cut:
             end += f',"wholeNames":{_json({cut: text for text, cut in self._cut.items()})}'
-            text = f"texts of more than {WHOLE:,} characters are cut, and whole once, in wholeNames"
+            text = f"texts longer than {WHOLE:,} characters are cut; wholeNames has the whole texts"
             yield Note("texts-cut", Severity.INFO, text, len(self._cut))
         self._file.write(f"{end}}}\n".encode("utf-8", "replace"))
 

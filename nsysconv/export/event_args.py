@@ -376,7 +376,7 @@ def osrt_call(rows: EventColumns, lookup: NameLookup) -> EventArgs:
 
 @reads("kind name_id tag remote_rank root_rank communicator_id bytes recv_bytes")
 def mpi_call(rows: EventColumns, lookup: NameLookup) -> EventArgs:
-    """Return what is shown of calls of MPI."""
+    """Return what is shown of MPI calls."""
     return EventArgs(
         repeat("mpi", len(rows["row"])),
         lookup.names(rows["name_id"]),

@@ -91,9 +91,7 @@ def common_zero(timelines: Sequence[Timeline]) -> tuple[int | None, list[int], l
         return min(utc_zeros), [zero - min(utc_zeros) for zero in utc_zeros], []
     if len(zeros) == 1:
         return None, [0], []
-    text = (
-        "profiles without a time of day: each begins at its own zero, so that they are not aligned"
-    )
+    text = "profiles without a time of day begin at their own zero and are not aligned"
     note = Note("not-aligned", Severity.APPROXIMATED, text, len(zeros) - len(utc_zeros))
     return None, [0] * len(zeros), [note]
 
@@ -228,11 +226,11 @@ def _pids(timeline: Timeline) -> list[int]:
 
 def _notes(layout: TraceLayout) -> Iterator[Note]:
     if Fact.API_LINKS in layout.profile.facts and _too_many_queued(layout):
-        text = f"lengths of queues are drawn of profiles with at most {MOST_QUEUED:,} kernels"
+        text = f"queue lengths are drawn only for profiles with at most {MOST_QUEUED:,} kernels"
         yield Note("queues-not-drawn", Severity.INFO, text)
     for kind, count in layout.untimed.items():
         if count:
-            text = f"rows of {kind} without a time: a trace has no place for them"
+            text = f"rows of {kind} without a time were left out of the trace"
             yield Note("not-drawn", Severity.DROPPED, text, count)
 
 

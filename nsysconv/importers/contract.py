@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 MAX_RECORDINGS = 1000
 """More in one file are damage: nobody would look at them, and each takes its share of a second."""
 
-NO_GPU_WORK = Note("no-gpu-work", Severity.INFO, "the profile holds no GPU operation")
+NO_GPU_WORK = Note("no-gpu-work", Severity.INFO, "the profile has no GPU operations")
 
 
 def lost_gpu_work(function: str) -> Note:
@@ -40,7 +40,7 @@ class Options:
     """The options of an import that importers see.
 
     `include`: words of importers' INCLUDABLE. `processes` may work on one file at a time (None: as many
-    as pay), which changes no row.
+    as help), which changes no row.
     """
 
     include: frozenset[str] = frozenset()

@@ -18,7 +18,7 @@ from nsysconv.facts import Fact
 from nsysconv.importers import IMPORTERS, foreign
 from nsysconv.importers.contract import Importer, No, Options, Yes
 from nsysconv.importers.probe import Probe
-from nsysconv.names import escaped
+from nsysconv.names import cut_off, escaped
 from nsysconv.notes import Note, Severity
 from nsysconv.refusals import is_out_of_memory
 from nsysconv.store.filesystem import private_folder
@@ -88,19 +88,19 @@ def profile_label(path: Path) -> str:
 
 
 def detect(probe: Probe) -> Importer:
-    """Return the one importer that recognises the content.
+    """Return the one importer that recognizes the content.
 
-    Raises NoProfileError if there is none, with what the file is, or else every importer's reason; and
-    InputError if it is damaged, or there are several: one file can hold what several tools printed, and
-    nobody can say whose rows are meant.
+    Raises NoProfileError if there is none, with what the file is and what to do instead; and InputError
+    if it is damaged, or there are several: one file can hold what several tools printed, and nobody can
+    say whose rows are meant.
     """
     claims: list[Importer] = []
-    refusals: list[tuple[Importer, No]] = []
+    refusals: list[No] = []
     for importer in iter_importers():
         with refusing_defects(probe.origin):
             answer = importer.sniff(probe)
         if isinstance(answer, No):
-            refusals.append((importer, answer))
+            refusals.append(answer)
         elif answer.alone:
             return importer
         else:
@@ -110,9 +110,9 @@ def detect(probe: Probe) -> Importer:
     if claims:
         names = ", ".join(importer.TITLE for importer in claims)
         raise InputError(
-            f"recognised as more than one format: {names}",
+            f"recognized as more than one format: {names}",
             where=str(probe.origin),
-            hint="Where one file holds what several tools printed, cut it into a file for each of them.",
+            hint="Split it into one file per tool.",
         )
     raise _unread_error(probe, refusals)
 
@@ -148,8 +148,8 @@ def is_recording(path: Path) -> bool:
         return False
 
 
-def _unread_error(probe: Probe, refusals: list[tuple[Importer, No]]) -> InputError:
-    close = [(refusal.reason, refusal.hint) for _, refusal in refusals if refusal.close]
+def _unread_error(probe: Probe, refusals: list[No]) -> InputError:
+    close = [(refusal.reason, refusal.hint) for refusal in refusals if refusal.close]
     known = _known_but_unreadable(probe) or foreign.kind_of(probe) or next(iter(close), None)
     known = known or _compressed_kind(probe)
     if known is not None:
@@ -159,11 +159,7 @@ def _unread_error(probe: Probe, refusals: list[tuple[Importer, No]]) -> InputErr
         # A damaged database may have been a profile, so it is an error and not a file to skip.
         hint = "Export or copy it again; nothing was imported."
         return InputError(probe.damage, where=str(probe.origin), hint=hint)
-    kind, hint = _unknown_database(probe) or ("not a profile that nsysconv reads", "")
-    reasons = "\n".join(
-        f"  not {importer.TITLE}: {refusal.reason}" for importer, refusal in refusals
-    )
-    hint = f"{hint}\n{reasons}".strip("\n")
+    kind, hint = _unknown_database(probe) or foreign.unknown_kind(probe.head)
     return NoProfileError(kind, where=str(probe.origin), hint=hint)
 
 
@@ -199,7 +195,7 @@ def _compressed_kind(probe: Probe) -> _Kind:
         return None
     name = shlex.quote(str(probe.origin))
     return (
-        f"{' or '.join(found)}, which gzip has compressed",
+        f"{' or '.join(found)}, compressed with gzip",
         f"Unpack it first: gunzip {name}"
         if probe.origin.suffix == ".gz"
         else f"Unpack it first: gunzip < {name} > {shlex.quote(probe.origin.stem)}.txt",
@@ -209,8 +205,8 @@ def _compressed_kind(probe: Probe) -> _Kind:
 def _unknown_database(probe: Probe) -> _Kind:
     names = sorted(map(escaped, probe.tables))
     if names:
-        shown = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
-        return "a SQLite database of another program", f"Its tables: {shown}"
+        hint = "Use an nsys export or an nvprof database; its tables are "
+        return "a SQLite database of another program", cut_off(hint + ", ".join(names), 80)
     if probe.is_sqlite:
         return "a SQLite database without tables", "The export did not finish; make it again."
     return None
@@ -250,7 +246,7 @@ def export_report(path: Path, target: Path, log: Callable[[str], None]) -> Repor
             raise
         target.unlink(missing_ok=True)
         by_nsys = _export_by_nsys(nsys, path, target, log)
-        text = f"exported by {by_nsys}, for nsysconv does not read it: {refusal.what}"
+        text = f"exported by {by_nsys}, because nsysconv cannot read it: {refusal.what}"
         return ReportTables(
             {}, (Note("report-by-nsys", Severity.INFO, text, facts=frozenset({Fact.UTC})),)
         )

@@ -169,8 +169,8 @@ def construct_notes(
         if unknown:
             numbers = ", ".join(map(str, unknown))
             count, first = count_rows(probe, source, f"eventKind IN ({numbers})")
-            text = f"{source}: kinds {numbers} are not known; shown by their number"
+            text = f"{source}: unknown kinds {numbers}; shown by number"
             yield Note("unknown-code", Severity.APPROXIMATED, text, count, first, _FACTS)
         if source in overfull:
-            text = f"{source} has more names than can be; some of its rows have none"
+            text = f"{source} has more names than possible; some of its rows have none"
             yield Note("nameless-id", Severity.APPROXIMATED, text, where=source, facts=_FACTS)

@@ -5,6 +5,7 @@ Looked at only after every importer has refused the file. The kinds are in forei
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import re
 import tomllib
@@ -33,7 +34,28 @@ def _kinds() -> dict[str, list[dict[str, Any]]]:
     hints = kinds.pop("hints")
     for kind in [kind for own in kinds.values() for kind in own]:
         kind["hint"] = kind["hint"].format(**hints)
+    kinds["unknown"] = [{"hint": hints["ours"]}]
     return kinds
+
+
+def unknown_kind(head: bytes) -> tuple[str, str]:
+    """Return what a file is that nothing here knows, by its first bytes, and what to use instead."""
+    if head.startswith(b"\x1f\x8b"):
+        return "a gzip-compressed file, but not a profile", "Unpack it, then use the files in it."
+    if b"\0" not in head and head.lstrip().startswith((b"{", b"[")):
+        return (
+            "a JSON file, but not a profile",
+            "Readable JSON files are PyTorch traces and nsys stats output.",
+        )
+    with suppress(UnicodeDecodeError):
+        # The last character may be cut off.
+        text = codecs.getincrementaldecoder("utf-8")().decode(head)
+        if "\0" not in text:
+            return (
+                "a text file, but not a profile",
+                "Readable text is nsys stats, nvprof or nvidia-smi output with its table headers.",
+            )
+    return "not a profile that nsysconv reads", _kinds()["unknown"][0]["hint"]
 
 
 def kind_of(probe: Probe) -> tuple[str, str] | None:
@@ -43,7 +65,7 @@ def kind_of(probe: Probe) -> tuple[str, str] | None:
     if probe.head.startswith(b"\x1f\x8b"):
         text = _inflated(probe)
         if text.startswith(b"SQLite format 3\0"):
-            return "a SQLite database that gzip has compressed", "Unpack it first: gunzip FILE"
+            return "a gzip-compressed SQLite database", "Unpack it first: gunzip FILE"
         return _content_kind(text)
     return _content_kind(probe.head)
 
@@ -60,7 +82,7 @@ def _content_kind(head: bytes) -> tuple[str, str] | None:
     if _is_perfetto(head):
         return (
             "a Perfetto trace",
-            "Look at it at ui.perfetto.dev, and import the profile that it was made from.",
+            "Open it at ui.perfetto.dev, and use the profile it was made from here.",
         )
     return None
 
@@ -86,7 +108,7 @@ def _inflated(probe: Probe) -> bytes:
 
 
 def unpack(probe: Probe, target: Path, most: int) -> bool:
-    """Write what gzip holds, at most so many bytes and up to damage; False if it is no gzip."""
+    """Write what gzip holds, at most so many bytes and up to damage; False if it is not gzip."""
     if not probe.head.startswith(b"\x1f\x8b"):
         return False
     with (

@@ -89,7 +89,7 @@ class Probe:
         try:
             state = path.stat()
             if not stat.S_ISREG(state.st_mode):
-                kind = "a folder" if stat.S_ISDIR(state.st_mode) else "no regular file"
+                kind = "a folder" if stat.S_ISDIR(state.st_mode) else "not a regular file"
                 hint = (
                     ""
                     if kind == "a folder"
@@ -250,7 +250,7 @@ class Probe:
             hint = "The file is damaged or incomplete; export or copy it again."
             raise InputError(reason, where=str(self.path), hint=hint) from error
         except MemoryError as error:
-            # Mostly it is no memory that is missing: a damaged cell can claim any size.
+            # Mostly memory is not missing: a damaged cell can claim any size.
             reason = "there is no memory for the size that one of its cells claims"
             hint = "Export or copy it again; or, if it is whole, raise the limit of memory."
             where = str(self.path)

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 # No profile lasts 2^53 ns (104 days): larger numbers are times of day, or damage.
 TIME_LIMIT = 1 << 53
-# Row numbers with more holes than this are no measure of the work.
+# Row numbers with more holes than this are not a measure of the work.
 _SPARSE_FACTOR = 8
 _AT_ONCE = 50_000
 _HAS_FRACTION = re.compile(r"[.eE]")
@@ -230,5 +230,5 @@ def row_numbers(probe: Probe, source: SourceTable) -> tuple[int | None, int | No
 
 
 def is_sparse(first: int | None, last: int | None, count: int) -> bool:
-    """Return whether row numbers have holes so large that they are no measure of the work."""
+    """Return whether row numbers have holes so large that they are not a measure of the work."""
     return first is not None and last is not None and last - first > _SPARSE_FACTOR * count

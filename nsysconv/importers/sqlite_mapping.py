@@ -80,7 +80,7 @@ class SurveyedIds:
     codes: set[tuple[str, str, int]] = field(default_factory=set)
     """(source table, column, code)."""
     suspects: set[str] = field(default_factory=set)
-    """Source tables with cells that would go wrong unnoticed: ids that are no numbers, and the like."""
+    """Source tables with cells that would go wrong unnoticed: ids that are not numbers, and the like."""
     constructs: set[directives.Construct] = field(default_factory=set)
     overfull: set[str] = field(default_factory=set)
     """Source tables with more constructs than are named."""
@@ -154,8 +154,8 @@ class TableMapping(Generic[ContextT]):
     def select(self, columns: SourceColumns, context: ContextT) -> sa.Select[Any]:
         """Return the rows as a select over the attached source, columns named as ours."""
         expressions = self.columns(columns, context)
-        labelled = [expression.label(name) for name, expression in expressions.items()]
-        rows = sa.select(*labelled).select_from(self.join(columns, context))
+        labeled = [expression.label(name) for name, expression in expressions.items()]
+        rows = sa.select(*labeled).select_from(self.join(columns, context))
         if self.classes and "eventClass" in columns:
             rows = rows.where(columns["eventClass"].in_(sorted(self.classes)))
         where = self.where(columns, context)
@@ -302,12 +302,12 @@ class _Guard:
                 damaged.add(name)
             bad = odd if real else f"{odd} AND {whole_number_sql(name)} IS NULL"
             if name in checks.required:
-                text = f"rows whose {name} is no whole number were left out"
+                text = f"rows whose {name} is not a whole number were left out"
                 if self._note_rows("wrong-type", text, bad):
                     self.conditions.append(partial(_is_null_or_whole, name))
             else:
                 number = "number" if real else "whole number"
-                text = f"cells of {name} that hold no {number} are not recorded"
+                text = f"cells of {name} without a {number} are not recorded"
                 self._note_rows("wrong-type", text, bad)
         return frozenset(damaged)
 
@@ -324,7 +324,7 @@ class _Guard:
                 lambda c: c[start].is_(None) | c[end].is_(None) | (c[end] >= c[start])
             )
         low, high = zero - TIME_LIMIT, zero + TIME_LIMIT
-        # 0 and 0 is no time, which is no impossible one.
+        # 0 and 0 is no time, which is not an impossible one.
         if self._note_rows(
             "impossible-time",
             "rows more than 104 days away from the recording's zero were left out",

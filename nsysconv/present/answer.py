@@ -25,9 +25,9 @@ _SIGNS = {"computation": "█", "communication": "▓", "memcpy": "▒", "memset
 _IDLE, _OUTSIDE = "░", "·"
 _MOST_BARS, _MOST_CLASSES = 4, 4
 _WITHOUT_TIMES = (
-    "Only totals by name are recorded, and no times: idle time and its causes are not known."
+    "Only totals per name are recorded, not timestamps: idle time and its causes are unknown."
 )
-_WITHOUT_LENGTH = "All that is recorded happened at one moment: there is no time to account for."
+_WITHOUT_LENGTH = "All recorded events have the same timestamp: there is no time to break down."
 _NAME = 36
 
 
@@ -80,7 +80,7 @@ def _several_devices(rows: Sequence[Row]) -> Iterator[str]:
         kinds = ("least busy: ", "median: ", "most busy: ")
         three = (ordered[0], ordered[(len(rows) - 1) // 2], ordered[-1])
         chosen = list(zip(kinds, three, strict=True))
-        yield f"{len(rows)} devices: the least, the median and the most busy of them."
+        yield f"{len(rows)} devices: the least, median and most busy."
     for kind, row in chosen:
         yield f"{_bar(row, _SHORT_BAR)} {kind}{_place(row, short=True)}: {_at_work(row)}"
         top = sorted(_classes(row), key=lambda each: -each.time)[:3]
@@ -227,12 +227,12 @@ def _added_up(rows: Sequence[Row]) -> dict[str, Any]:
     return whole
 
 
-# -- what holds it back
+# -- bottlenecks
 
 _MOST_FINDING_LINES, _MOST_SHOWN = 10, 3
 # Findings that share so much of their time are one.
 _SAME = 0.8
-_HEADED = {SAVING: "what could be saved:", COST: "where the time goes:"}
+_HEADED = {SAVING: "avoidable time, upper bounds:", COST: "largest costs:"}
 _INDENT = "   "
 
 
@@ -307,7 +307,7 @@ def _item(number: int, row: Row) -> list[str]:
         what = "profiles" if row["device_id"] is None else "GPUs"
         places.append(f"on {row['device_count']:,} {what}")
     several = f" ({'; '.join(places)})" if places else ""
-    verb = "at most" if row["kind"] == SAVING else "takes"
+    verb = "saves up to" if row["kind"] == SAVING else "takes"
     time = "" if row["share_pct"] is None else f", {verb} {row['share_pct']:.1f} %"
     where_to_look = " ".join(filter(None, (row["report"], row["slice"])))
     return [
@@ -355,7 +355,7 @@ def on_metrics(
     metrics: Section, command: str, lacking: Sequence[str], advice: str
 ) -> list[Section]:
     """Return the answer on hardware counters alone: their rows, and which reports need more."""
-    what = f"{command} holds metrics of hardware counters, and no time line of GPU work."
+    what = f"{command} has hardware counter metrics, but no timeline of GPU work."
     need = f"{len(lacking)} core reports need a time line: {', '.join(lacking)}. {advice}".rstrip()
     return [
         _words("nothing", [what]),
@@ -389,7 +389,7 @@ def _caveats(notes: Mapping[str, Note]) -> list[str]:
 
 
 def _choices(names: Sequence[str], command: str) -> Iterator[str]:
-    yield f"It holds several, and an answer is of one: nsysconv {command}@NAME"
+    yield f"It holds several profiles; choose one: nsysconv {command}@NAME"
     yield from (cut_off(f"   {choice}", _WIDTH) for choice in names[:_MOST_CHOICES])
     if len(names) > _MOST_CHOICES:
         yield f"   and more: nsysconv runs {command}"
@@ -400,7 +400,7 @@ def _partly(notes: Mapping[str, Note]) -> Iterator[str]:
     from nsysconv.queries.findings.report import LEFT_OUT
 
     if "rules-cannot-look" in notes and LEFT_OUT in notes["rules-cannot-look"].text:
-        yield "! Others than the operations of this slice ran at its time, too: that counts as idle here."
+        yield "! Other operations ran during this selection; that time counts as idle here."
     elif "ranks-missing" in notes:
         yield cut_off(f"! {notes['ranks-missing'].text}", _WIDTH)
 
@@ -441,7 +441,7 @@ def _next(
         yield _line(line)
         room, why = room - 1, None
     if room < 2:
-        names = "--list: names; findings: with all notes"
+        names = "--list: names; findings: all notes"
         tables = f"nsysconv report {command} NAME"
         if why is not None and len(f"→ {why}; {tables}") > _WIDTH:
             why, tables = f"nsysconv why TARGET {why.split()[-1]}", "nsysconv report TARGET NAME"
@@ -454,7 +454,7 @@ def _next(
         "a page: add --open",
     )
     if blind is not None:
-        look_up = f"rules that cannot look: nsysconv report {command} findings"
+        look_up = f"checks that could not run: nsysconv report {command} findings"
         # Half of a reason says nothing.
         said.append(blind.text if len("; ".join((*said, blind.text))) <= _ROOM else look_up)
     others = [slug for slug in notes if slug not in _RULES_NOTED]
@@ -475,8 +475,8 @@ def _line(*parts: str) -> str:
 
 
 def _without_work_in_part(command: str) -> Iterator[str]:
-    yield f"No GPU work is in the part of {command} that was asked for."
-    yield f"Without the flags that choose a part: nsysconv {command}"
+    yield f"No GPU work is in the part of {command} that you selected."
+    yield f"Without the selection: nsysconv {command}"
 
 
 def _brief_table(report: Section, command: str) -> Section:
@@ -500,14 +500,14 @@ def _brief_table(report: Section, command: str) -> Section:
 
 def _lost_work(note: Note) -> Iterator[str]:
     yield cut_off(f"! {note.text}: the profiler lost it.", _WIDTH)
-    yield "  It may lack permissions, run in WSL, have been killed, or not support the driver."
+    yield "  Possible causes: missing permissions, WSL, a killed process, an unsupported driver."
 
 
 def _without_work(command: str, answered: Sequence[str]) -> Iterator[str]:
-    yield f"{command} holds no GPU work that has a time, and no totals of it."
+    yield f"{command} has no timed GPU work, and no totals."
     if answered:
-        yield _names_that_fit(f"It answers: nsysconv report {command}", answered)
-    yield f"What is recorded, what is not, and how to record it: nsysconv info {command}"
+        yield _names_that_fit(f"Available: nsysconv report {command}", answered)
+    yield f"What is recorded, what is missing, and how to record it: nsysconv info {command}"
 
 
 def _names_that_fit(line: str, names: Sequence[str]) -> str:

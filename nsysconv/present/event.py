@@ -27,8 +27,8 @@ _SORTS = {
     "mark": "a mark",
     "operator": "an operator",
     "python_function": "a Python function",
-    "directive": "a construct of OpenACC or OpenMP",
-    "library_call": "a call of a library",
+    "directive": "an OpenACC or OpenMP construct",
+    "library_call": "a library call",
 }
 
 
@@ -39,7 +39,7 @@ def sentences(report: Report) -> tuple[Text, ...]:
     lines = [line for part in parts for line in part(row)]
     slugs = list(dict.fromkeys(note.slug for note in report.notes))
     if "clocks-disagree" in slugs:
-        lines.append("CPU and GPU times are not on one clock: waits and causes are not known")
+        lines.append("CPU and GPU timestamps use different clocks: waits and causes are unknown")
     if slugs:
         lines = [*lines[: _MOST_LINES - 1], f"notes: {', '.join(slugs)}"]
     return (Text("", tuple(map(_line, lines[:_MOST_LINES])), laid_out=True),)
@@ -95,7 +95,7 @@ def _what(row: Row) -> Iterator[str]:
     yield f"{row['event']} {name}{plain}"
     yield f"{_INDENT}{', '.join(_where(row))}"
     if row["start_ns"] is None:
-        yield f"{_INDENT}no time was recorded"
+        yield f"{_INDENT}no timestamp was recorded"
         return
     lasted = "" if row["dur_ns"] is None else f" for {_time(row['dur_ns'])}"
     moved = "" if row["bytes"] is None else f", {human(row['bytes'], Unit.BYTES)}"
@@ -126,11 +126,11 @@ def _thread(row: Row) -> str:
 
 def _compared(row: Row) -> str:
     if row["name_count"] == 1:
-        return "the only one of its name"
+        return "the only one with this name"
     median, longest = row["name_med_ns"], row["name_max_ns"]
-    ratio = f", {row['dur_ns'] / median:,.2f} times the median" if median else ""
+    ratio = f" (this one {row['dur_ns'] / median:,.2f}×)" if median else ""
     own = "; this is the longest" if row["dur_ns"] == longest else f", the longest {_time(longest)}"
-    return f"one of {row['name_count']:,} of its name{ratio}: that is {_time(median)}{own}"
+    return f"1 of {row['name_count']:,} with this name; median {_time(median)}{ratio}{own}"
 
 
 # -- what it came from
@@ -143,7 +143,7 @@ def _whence(row: Row) -> Iterator[str]:
         yield _named("launched by ", row, "call", on)
         yield f"{_INDENT}{began}{_latency(row)}"
     elif row["kind"] in ("kernel", "memcpy", "memset", "graph_launch"):
-        yield "what launched it is not recorded"
+        yield "its launch was not recorded"
     if row["outer_call"] is not None:
         yield f"{_INDENT}inside {row['outer_call']}, which owns what is launched in it"
     if row["operator"] is not None:
@@ -160,10 +160,10 @@ def _whence(row: Row) -> Iterator[str]:
 def _latency(row: Row, begin: str = "; it") -> str:
     if row["latency_ns"] is None:
         return ""
-    since = f"{begin} began {_time(row['latency_ns'])} after the call did"
+    since = f"{begin} started {_time(row['latency_ns'])}"
     if row["queue_time_ns"] is None:
-        return f"{since}, before it returned"
-    return f"{since}, {_time(row['queue_time_ns'])} after it returned"
+        return f"{since} into the call"
+    return f"{since} after the call began, {_time(row['queue_time_ns'])} after it returned"
 
 
 # -- what ran before
@@ -174,10 +174,10 @@ def _before(row: Row) -> Iterator[str]:
         return
     on_stream, on_device = row["before_on_stream"], row["before_on_device"]
     if on_device is None:
-        yield "before it nothing ran on the device"
+        yield "nothing ran on the device before it"
         return
     if on_stream is None and row["stream_id"] is not None:
-        yield "before it nothing ran on its stream"
+        yield "nothing ran on its stream before it"
     elif on_stream is not None and on_stream != on_device:
         since = _since(row["since_on_stream_ns"])
         yield _named("before it on its stream: ", row, "before_on_stream", since)
@@ -227,14 +227,14 @@ def _after(row: Row) -> Iterator[str]:
         yield _named("queued behind it: ", row, "next", f", which began {when}")
     if row["waited_for"] is not None:
         before = f", which ended {_time(row['waited_for_before_ns'])} before it returned"
-        yield _named("it waited, last for ", row, "waited_for", before)
+        yield _named("it waited until the end of ", row, "waited_for", before)
 
 
 def _launched(row: Row) -> Iterator[str]:
     count = row["op_count"]
     if count is not None:
         if not count:
-            yield "it launched nothing that is recorded"
+            yield "no recorded operation was launched by it"
         elif count == 1:
             yield _named("launched ", row, "first_op", _sum(row))
         else:
@@ -244,15 +244,15 @@ def _launched(row: Row) -> Iterator[str]:
     if row["busy_with"] is not None:
         share = f"{_time(row['busy_ns'])} of {_time(row['dur_ns'])}"
         yield _named(
-            f"meanwhile its process kept a GPU busy for {share}, longest with ", row, "busy_with"
+            f"its process kept a GPU busy meanwhile for {share}, longest with ", row, "busy_with"
         )
     elif row["busy_ns"] is not None and row["dur_ns"]:
-        yield "meanwhile its process kept no GPU busy"
+        yield "its process kept no GPU busy meanwhile"
 
 
 def _sum(row: Row, together: str = "") -> str:
     if row["op_sum_ns"] is None:
-        return ", of which no time was recorded"
+        return ", of which no timestamp was recorded"
     return f", of {_time(row['op_sum_ns'])}{together}"
 
 

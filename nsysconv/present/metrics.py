@@ -73,13 +73,13 @@ def _of_kernels(report: Section, rows: Sequence[_Row]) -> Section:
     if zero := len(largest) - len(metrics):
         left_out.append(f"Left out: {zero:,} metrics that are 0 in every kernel.")
     if len(across) > _MOST_ACROSS:
-        which = "kernels, those with most executions" if is_transposed else "metrics"
+        which = "kernels with the most executions" if is_transposed else "metrics"
         left_out.append(
             f"The first {_MOST_ACROSS} of {len(across):,} {which}; --format csv has all."
         )
     return _table(
         report,
-        "Metrics of kernels, means over their executions",
+        "Kernel metrics, averaged over executions",
         list(first.values()),
         ["metric" if is_transposed else "kernel"],
         {h: Column(h, Unit.TEXT, f"Mean over the executions: {n}.") for n, h in headers.items()},
@@ -97,7 +97,7 @@ def _table(
     values: Mapping[str, Sequence[str]],
     left_out: Sequence[str],
 ) -> Section:
-    # Where all rows are of one device, that is no news.
+    # Where all rows are of one device, that is not news.
     kept = [name for name in _PLACE if len({row[name] for row in rows}) > 1] + [*keys]
     declared = {column.name: column for column in report.columns}
     every = (*(declared[name] for name in kept), *columns.values())

@@ -56,14 +56,14 @@ COLUMNS = (
     count_column("gpu_op_count", "GPU operations they launched.", brief=False),
     sum_column(
         "gpu_op_sum_ns",
-        "Sum of these operations' durations: kernels, copies, sets, migrations and graphs.",
+        "Sum of these operations' durations: kernels, copies, memsets, migrations and graphs.",
         "gpu_op_count",
         brief=False,
     ),
     count_column("kernel_count", "Kernels among those."),
     sum_column("kernel_sum_ns", "Sum of the kernels' durations.", "kernel_count"),
     duration_column("memcpy_sum_ns", "Sum of the copies' durations.", adds=True),
-    duration_column("memset_sum_ns", "Sum of the sets' durations.", brief=False, adds=True),
+    duration_column("memset_sum_ns", "Total duration of the memsets.", brief=False, adds=True),
     LAUNCH_LATENCY,
     QUEUE_COUNT,
     duration_column(
@@ -87,7 +87,7 @@ def compute(timeline: Timeline, request: Request) -> Result:
 
 
 API_VS_KERNEL = Query(
-    title="API time against GPU time",
+    title="API time vs. GPU time",
     needs={Fact.API_CALLS},
     uses={Fact.API_LINKS, Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, *STEP_FACTS},
     totals={Fact.API_TOTALS},

@@ -46,7 +46,7 @@ COLUMNS = (
     ),
     count_column(
         "collective_count",
-        "Collectives: those of all ranks together are one; null: nothing says which kernels these are.",
+        "Collectives: those of all ranks together are one; null: the kernels are unknown.",
     ),
     count_column("kernel_count", "Kernels of all ranks."),
     Column(
@@ -77,13 +77,13 @@ COLUMNS = (
     Column(
         "bus_bytes_per_s",
         Unit.BYTES_PER_S,
-        "That times the factor of the operation for so many ranks; null: group size or factor not known.",
+        "That times the factor of the operation for its group size; null: unknown group size or factor.",
         better="more",
     ),
     Column(
         "kernel_bytes_per_s",
         Unit.BYTES_PER_S,
-        "`bytes` of each kernel, by `kernel_sum_ns`, waiting included: what one rank alone can say.",
+        "`bytes` of each kernel divided by `kernel_sum_ns`, waiting included, as seen by one rank.",
         better="more",
     ),
     Column(
@@ -145,14 +145,14 @@ def _notes(found: list[Transfers], unsure: int) -> Iterator[Note]:
     partial = sum(each.partial for each in found if each.matched)
     if partial:
         text = (
-            "collectives that fewer ranks recorded than their group has: their ranks waited at least as "
-            "long, and moved data at least as fast, as is shown"
+            "collectives that fewer ranks recorded than their group has: their waits and transfer rates "
+            "are at least those shown"
         )
         yield Note("collectives-partial", Severity.APPROXIMATED, text, partial)
     if unsure and any(each.matched for each in found):
         text = (
-            "profiles whose clock fewer than four collectives tie to the others': what kernels took "
-            "beyond the least duration counts as waiting"
+            "profiles whose clock is aligned by fewer than four collectives: kernel time beyond the "
+            "shortest duration counts as waiting"
         )
         yield Note("clock-unchecked", Severity.APPROXIMATED, text, unsure)
 

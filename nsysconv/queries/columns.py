@@ -63,7 +63,7 @@ PROFILE = key_column("profile", "Label of the profile.")
 RANK = Column(
     "rank",
     Unit.ID,
-    "Rank of the only ranked process behind the row; null: none or several.",
+    "Rank of the process, if the row has only one; null: none or several.",
     key=True,
 )
 PROCESS_RANK = Column("rank", Unit.ID, "Rank of the process; null: none known.", key=True)

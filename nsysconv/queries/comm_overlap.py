@@ -37,12 +37,12 @@ COLUMNS = (
     ),
     duration_column(
         "exposed_memset_ns",
-        "Time in which memory was set and there was nothing of the columns before.",
+        "Time of memsets that overlaps none of the columns before.",
         brief=False,
     ),
     duration_column(
         "exposed_um_ns",
-        "Time in which unified memory migrated and there was nothing of the columns before.",
+        "Time of unified memory migrations that overlaps none of the columns before.",
         brief=False,
     ),
     duration_column(

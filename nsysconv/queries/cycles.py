@@ -71,9 +71,7 @@ class Cycles:
         if not counts:
             return []
         each = "-".join(f"{count:,}" for count in dict.fromkeys((min(counts), max(counts))))
-        text = (
-            f"processes were recorded in {each} cycles each, one after the other: each is one rank"
-        )
+        text = f"processes recorded in {each} consecutive cycles each: each process is one rank"
         return [Note("rank-cycles", Severity.INFO, text, len(counts), facts=_RANKS)]
 
 

@@ -35,7 +35,7 @@ COLUMNS = (
     STEP,
     OCCURRENCE,
     DEVICE,
-    Column("device", Unit.TEXT, "Name of the GPU; null: the profile does not say which it is."),
+    Column("device", Unit.TEXT, "Name of the GPU; null: not recorded."),
     Column("window_start_ns", Unit.NS, "Where the window begins.", brief=False),
     duration_column("window_ns", "Length of the window; by step, of the step. " + WINDOW),
     Column(
@@ -83,7 +83,7 @@ def compute(timeline: Timeline, request: Request) -> Result:
             row = {**key, "device_id": windows.device, "device": names.get(windows.device)}
             rows.append(row | _figures(windows, figures, i))
         if figures.rounded:
-            text = "kernels whose occupancy is the recorded one, rounded to whole percent"
+            text = "kernels with the recorded occupancy, rounded to whole percent"
             facts = frozenset({Fact.KERNELS})
             notes.append(
                 Note("occupancy-rounded", Severity.APPROXIMATED, text, figures.rounded, facts=facts)
@@ -93,7 +93,7 @@ def compute(timeline: Timeline, request: Request) -> Result:
 
 
 GPU_UTILIZATION = Query(
-    title="GPU utilisation, SM efficiency and occupancy",
+    title="GPU utilization, SM efficiency and occupancy",
     needs={Fact.KERNELS},
     uses={Fact.GRAPH_LAUNCHES, Fact.DEVICES, Fact.RANKS, *CALL_FACTS, *STEP_FACTS},
     options=(Option("by", "device", "A row per device, or per step and device: device, step."),),

@@ -276,7 +276,7 @@ _HOST_COLUMNS = (
     key_column(
         "activity",
         "What the launching thread was in: its outermost API call (api_call), else its innermost "
-        "operator, else directive (a construct of OpenACC or OpenMP), else python_function, else range; "
+        "operator, else directive (an OpenACC or OpenMP construct), else python_function, else range; "
         "else outside of all.",
     ),
     key_column("name", "Name of the call, operator, construct, function or range."),

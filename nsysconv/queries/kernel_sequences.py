@@ -51,7 +51,7 @@ COLUMNS = (
 
 # Memory bounds these kernels. If one reads what another just wrote, one kernel might do the work of
 # both.
-_BY_MEMORY = frozenset(("elementwise", "reduction", "normalisation", "softmax", "copy"))
+_BY_MEMORY = frozenset(("elementwise", "reduction", "normalization", "softmax", "copy"))
 _LONGEST_GAP_NS = 1_000_000
 _MOST_KERNELS = 100
 
@@ -207,7 +207,7 @@ def _joined(names: Sequence[str]) -> str:
 def _notes(too_long: int) -> tuple[Note, ...]:
     if not too_long:
         return ()
-    text = f"sequences of more than {_MOST_KERNELS} kernels are in no row"
+    text = f"sequences of more than {_MOST_KERNELS} kernels are not shown"
     return (Note("sequences-too-long", Severity.INFO, text, too_long),)
 
 

@@ -51,7 +51,7 @@ KERNEL_PCT = Column(
 TENSOR_CORES = Column(
     "tensor_cores",
     Unit.TEXT,
-    "Whether it uses Tensor Cores, as its name says: yes, no, unknown.",
+    "Whether it uses Tensor Cores, judged by its name: yes, no, unknown.",
     brief=False,
 )
 CATEGORY = Column(

@@ -185,19 +185,19 @@ def _keys(timeline: Timeline, pool: Pool) -> dict[str, Any]:
 def _notes(timeline: Timeline, found: Iterable[Part]) -> tuple[Note, ...]:
     notes = []
     if untimed := left_out(timeline):
-        text = "allocations and frees without a time or a size are left out of memory"
+        text = "allocations and frees without a time or size were left out"
         notes.append(Note("memory-events-incomplete", Severity.DROPPED, text, untimed))
     pools = [part.pool for part in found]
     if unseen := sum(pool.unseen for pool in pools):
         text = (
-            "between two events more or less memory came into use than they say: something was taken or "
-            "freed that is not recorded"
+            "memory in use changed between two events by more or less than they record: some allocations "
+            "or frees are missing"
         )
         of = sum(map(len, pools))
         notes.append(Note("memory-events-unseen", Severity.APPROXIMATED, text, unseen, of=of))
     lost = sum(int(np.count_nonzero(pool.blocks.lost)) for pool in pools)
     if lost:
-        text = "blocks were allocated where one was held: what freed that one is not recorded"
+        text = "blocks allocated at the address of a held one, whose free was not recorded"
         notes.append(Note("memory-blocks-lost", Severity.APPROXIMATED, text, lost))
     return tuple(notes)
 

@@ -46,7 +46,7 @@ COLUMNS = (
     Column("grid", Unit.TEXT, "Blocks, by axis; null: not recorded, or of all.", key=True),
     Column("block", Unit.TEXT, "Threads of a block, by axis.", key=True, brief=False),
     Column("registers_per_thread", Unit.ID, "Registers of a thread.", key=True, brief=False),
-    Column("shared_bytes", Unit.BYTES, "Shared memory of a block, in all.", key=True, brief=False),
+    Column("shared_bytes", Unit.BYTES, "Total shared memory per block.", key=True, brief=False),
     count_column("kernel_count", "Executions."),
     sum_column("kernel_sum_ns", "Sum of their durations.", "kernel_count"),
     KERNEL_PCT,

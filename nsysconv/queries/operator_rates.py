@@ -235,7 +235,7 @@ def _shares(achieved: Sequence[float | None], peak: float) -> list[float | None]
 
 
 def _above(shares: Sequence[float | None], peak: str) -> Note:
-    text = f"rates are above {peak}: it is that of another type or clock, or less was done than counted"
+    text = f"rates are above {peak}: it is for another type or clock, or less was done than counted"
     known = [each for each in shares if each is not None]
     above = sum(each > 100 for each in known)
     return Note("rate-above-peak", Severity.INFO, text, above, of=len(known))
@@ -244,8 +244,8 @@ def _above(shares: Sequence[float | None], peak: str) -> Note:
 def uncounted_note(which: Array) -> Note:
     """Return the note on kernels that no formula counts, of those that do such work; `which` are they."""
     text = (
-        "kernels of matrix products, convolutions or attention are in no sum of operations: what launched"
-        " them is not known, has no formula, or does not say shapes and values of its inputs"
+        "matmul, convolution or attention kernels in no operation count: their operator is unknown, has"
+        " no formula, or has no recorded input shapes and values"
     )
     count = int(np.count_nonzero(which))
     return Note("operations-unknown", Severity.INFO, text, count, of=len(which))

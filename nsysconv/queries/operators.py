@@ -398,8 +398,8 @@ class _Work:
         if not outside:
             return ()
         text = (
-            f"GPU operations of the slice that operators outside of it launched are in {NO_OPERATOR}; of "
-            "steps and ranges, --projected takes what they launched"
+            f"GPU operations in the slice launched by operators outside it are in {NO_OPERATOR}; for "
+            "steps and ranges, --projected selects what they launched"
         )
         total = len(self._node)
         return (Note("operators-outside", Severity.INFO, text, outside, of=total),)

@@ -40,13 +40,13 @@ COLUMNS = (
     Column(
         "device",
         Unit.TEXT,
-        "Name of the GPU; null: the profile does not say which it is; "
-        "`[all devices of the process]`: totals that do not tell devices apart.",
+        "Name of the GPU; null: not recorded; "
+        "`[all devices of the process]`: totals over all devices.",
     ),
     Column(
         "recording_ns",
         Unit.NS,
-        "Length of the profiler's session; null: the source does not say when that was.",
+        "Length of the profiler's session; null: not recorded in the source.",
         brief=False,
     ),
     Column("window_start_ns", Unit.NS, "Where the window begins. " + WINDOW, brief=False),
@@ -59,7 +59,7 @@ COLUMNS = (
     duration_column("kernel_union_ns", "Union of the kernels.", brief=False),
     count_column("memcpy_count", "Explicit copies.", brief=False),
     sum_column("memcpy_sum_ns", "Sum of their durations.", "memcpy_count"),
-    count_column("memset_count", "Memory sets.", brief=False),
+    count_column("memset_count", "Memsets.", brief=False),
     sum_column("memset_sum_ns", "Sum of their durations.", "memset_count", brief=False),
     count_column("um_count", "Unified-memory migrations.", brief=False),
     sum_column("um_sum_ns", "Sum of their durations.", "um_count", brief=False),

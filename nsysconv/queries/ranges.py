@@ -274,9 +274,9 @@ def _on_others(
     most = np.lexsort((-np.arange(len(at)), values["level"][at], launches, spent))[-1:]
     (path,) = path_texts(at[most])
     line = (
-        f"{shorten(path, _LONGEST)}: while it was open, other threads, and not all in ranges of their "
+        f"{shorten(path, _LONGEST)}: while it was open, other threads, not all in ranges of their "
         f"own, launched GPU operations with {int(launches[most[0]]):,} calls (kernels: "
-        f"{human(int(spent[most[0]]), Unit.NS)}). The columns other_thread_… have them; with "
+        f"{human(int(spent[most[0]]), Unit.NS)}). The columns other_thread_… show them; with "
         "ranges:any-thread they belong to the range."
     )
     return (Note("work-of-other-threads", Severity.INFO, line),)

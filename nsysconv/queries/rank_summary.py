@@ -90,7 +90,7 @@ COLUMNS = (
     ),
     duration_column(
         "other_ns",
-        "Window minus computation and exposed communication: copies and sets alone, and idle time.",
+        "Window minus computation and exposed communication: copies and memsets alone, and idle time.",
         adds=True,
     ),
     Column("htod_bytes_sum", Unit.BYTES, "Bytes of explicit copies to the device.", better="less"),
@@ -275,7 +275,7 @@ def _copy_sums(timeline: Timeline, rows: Array, dur: Array) -> Row:
 
 
 RANK_SUMMARY = Query(
-    title="Load balance: ranks beside each other",
+    title="Load balance: ranks side by side",
     any_of=ANY_OF,
     uses={*GPU_OP_FACTS, *ANY_OF, Fact.THREADS, Fact.RANKS},
     options=(kernel_categories.RULES,),

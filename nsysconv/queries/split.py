@@ -19,7 +19,7 @@ K = TypeVar("K", bound=Hashable)
 
 SPLIT_RANK = replace(
     RANK,
-    doc="Rank of the only ranked process behind the row; null: none or several, and, unless rows are "
+    doc="Rank of the process, if the row has only one; null: none or several, and, unless rows are "
     "split (`--split`), in all rows of a profile or slice of several ranks.",
 )
 BY_SPLIT = (

@@ -36,7 +36,7 @@ STEP = key_column(
 )
 _STEP = replace(
     STEP,
-    doc=f"{STEP.doc} `{BETWEEN}` is no step but the time between those of the process, together.",
+    doc=f"{STEP.doc} `{BETWEEN}` is not a step but the total time between the steps of the process.",
 )
 OCCURRENCE = Column(
     "occurrence", Unit.ID, "Which step of that name it is in its process, from 1.", key=True
@@ -44,7 +44,7 @@ OCCURRENCE = Column(
 _DOCS = {
     "kernel": "kernels ran that do not communicate, or graphs recorded as one interval",
     "memcpy": "explicit copies ran",
-    "memset": "memory sets ran",
+    "memset": "memsets ran",
     "communication": "kernels that communicate ran, or a thread communicated (Gloo)",
     "runtime": "a thread was in an API call",
     "data_loader": "a thread waited for the data loader",
@@ -72,7 +72,7 @@ COLUMNS = (
     Column(
         "mfu_pct",
         Unit.PCT,
-        "Model FLOP utilisation: `flop_per_s` of the peak that was given; null: not of all kernels that "
+        "Model FLOP utilization: `flop_per_s` of the peak that was given; null: not of all kernels that "
         "do such work the operations are known.",
         better="more",
         optional=True,
@@ -161,7 +161,7 @@ STEPS = Query(
         replace(
             PEAK_FLOP,
             doc="Operations per second that the GPUs of a process can do together (989e12), for the "
-            "model FLOP utilisation; 0: none.",
+            "model FLOP utilization; 0: none.",
         ),
     ),
     columns=COLUMNS,
@@ -229,8 +229,8 @@ def _works(timeline: Timeline, pattern: str) -> tuple[_Works, tuple[Note, ...]]:
         notes = [uncounted_note(without)]
     else:
         text = (
-            "no step has known operations: operators, or shapes and values of their inputs, are not "
-            "recorded, or there is no formula"
+            "no step has a known operation count: operators, or their input shapes and values, are not "
+            "recorded, or have no formula"
         )
         notes = [Note("operations-unknown", Severity.INFO, text, len(result), of=len(result))]
     return result, tuple(note for note in notes if note.count)

@@ -188,14 +188,14 @@ def _notes(
     calls, kernels = unmatched
     if calls:
         text = (
-            "collectives of MPI on other communicators than the first of their process; they are left "
-            "out, for nothing tells which ranks share one"
+            "MPI collectives on communicators other than the first of their process were left "
+            "out: it is unknown which ranks share one"
         )
         yield Note("collectives-left-out", Severity.APPROXIMATED, text, calls)
     if kernels:
         text = (
-            "communication kernels that send and receive; they are left out, for nothing tells which of "
-            "them are one collective (all-to-all is made of these)"
+            "communication kernels that send and receive (as in all-to-all) were left out: it is unknown "
+            "which of them are one collective"
         )
         yield Note("collectives-left-out", Severity.APPROXIMATED, text, kernels)
     yield from order_notes(meetings)
@@ -208,22 +208,22 @@ def _notes(
     cut = int(np.count_nonzero(matched.shown & matched.at_edge & (matched.count > 1)))
     if cut:
         text = (
-            "collectives into which ranks came while others were not recorded; only what they waited in "
-            "the time that all recordings cover counts"
+            "collectives that ranks entered while others were not recorded; waits count only in the time "
+            "that all recordings cover"
         )
         yield Note("waits-at-edges", Severity.INFO, text, cut)
     profiles = meetings.profiles
     untied = sum(clocks[i] is None for i in profiles)
     if untied:
-        text = "profiles whose clock nothing ties to the others': what they came late is not known"
+        text = "profiles whose clock cannot be aligned with the others: their delay is unknown"
         yield Note("clock-unknown", Severity.APPROXIMATED, text, untied)
     unchecked = sum(
         1 for i in profiles if (clock := clocks[i]) is not None and clock.uncertainty is None
     )
     if unchecked:
         text = (
-            "profiles whose clock is tied to the others' by the time of day, or by fewer than four "
-            "collectives: how exact it is nobody knows"
+            "profiles whose clock is aligned only by the time of day, or by fewer than four "
+            "collectives: its accuracy is unknown"
         )
         yield Note("clock-unchecked", Severity.APPROXIMATED, text, unchecked)
 
@@ -233,9 +233,9 @@ def order_notes(meetings: CollectiveGrouper) -> Iterator[Note]:
     methods = {series.how for series in meetings.series}
     if methods & {BY_ORDER, MPI} and len(meetings.participants) > 1:
         text = (
-            "collectives are matched by their order on each rank, for their numbers are not recorded; "
-            "where groups of ranks that are not recorded either communicate among themselves, some may "
-            "be matched wrongly"
+            "collectives are matched by their order on each rank because their numbers are not recorded; "
+            "if groups of ranks communicate separately, and groups are not recorded either, some matches "
+            "may be wrong"
         )
         yield Note("collectives-by-order", Severity.APPROXIMATED, text)
 

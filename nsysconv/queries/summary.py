@@ -60,7 +60,7 @@ _SPAN = (
 _DIRECTIONS = {"htod": "HtoD", "dtoh": "DtoH"}
 COLUMNS = (
     *BY_DEVICE,
-    Column("device", Unit.TEXT, "Name of the GPU; null: the profile does not say which it is."),
+    Column("device", Unit.TEXT, "Name of the GPU; null: not recorded."),
     Column("span_start_ns", Unit.NS, f"When the account begins. {_SPAN}"),
     Column("span_ns", Unit.NS, "Length of the account: its classes add up to it."),
     Column("window_start_ns", Unit.NS, f"Where the window begins. {WINDOW}"),
@@ -90,11 +90,11 @@ COLUMNS = (
     Column(
         "tensor_core_pct",
         Unit.PCT,
-        "Those on Tensor Cores, as their names say, as a share of that sum.",
+        "Kernels on Tensor Cores, judged by name, as a share of that sum.",
         better="more",
     ),
     Column(
-        "tensor_core_unknown_pct", Unit.PCT, "Those whose names do not say it, as a share of it."
+        "tensor_core_unknown_pct", Unit.PCT, "Kernels whose name leaves it open, as a share of it."
     ),
     *(
         column
@@ -110,7 +110,7 @@ COLUMNS = (
             duration_column(f"{name}_sum_ns", "That sum."),
         )
     ),
-    duration_column("um_sum_ns", "Sum of the durations of page migrations."),
+    duration_column("um_sum_ns", "Total duration of page migrations."),
     Column("top_kernel", Unit.TEXT, "Name of the kernel with most time in the account."),
     duration_column("top_kernel_sum_ns", "Sum of its durations in it."),
     Column("top_call", Unit.TEXT, "Name of the API call with most time."),

@@ -61,7 +61,7 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class _Events:
-    """The events of one kind that are shown, by their starts, of `count` in all.
+    """The events of one kind that are shown, by their starts, of `count` in total.
 
     `device` and `stream` are MISSING for what is on no GPU, `tid` for what is on one, `call_id` for what
     no call launched. `names`, where they differ `groups`, and where there are any `sorts` return

@@ -179,5 +179,5 @@ class _Cut:
 def _notes(left_out: int) -> tuple[Note, ...]:
     if not left_out:
         return ()
-    text = f"events that overlap {MOST_ROWS} others of their lane are left out of tiles"
+    text = f"events that overlap {MOST_ROWS} others in their lane were left out of the tiles"
     return (Note("deep-events", Severity.APPROXIMATED, text, left_out),)

@@ -44,10 +44,10 @@ def _bins(request: Request) -> int:
 _CLASSES = {
     "computation": "Union of the kernels that do not communicate, and of graphs recorded as one "
     "interval, inside the bin.",
-    "communication": "Time in which kernels communicated, and there was nothing of the columns before.",
-    "memcpy": "Time of explicit copies in which there was nothing of the columns before.",
-    "memset": "Time in which memory was set and there was nothing of the columns before.",
-    "migration": "Time in which unified memory migrated and there was nothing of the columns before.",
+    "communication": "Time of communication kernels that overlaps none of the columns before.",
+    "memcpy": "Time of explicit copies that overlaps none of the columns before.",
+    "memset": "Time of memsets that overlaps none of the columns before.",
+    "migration": "Time of unified memory migrations that overlaps none of the columns before.",
 }
 """The classes of the time account that are operations, in the order that decides."""
 
@@ -104,7 +104,7 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
 
 
 UTILIZATION_OVER_TIME = Query(
-    title="Utilisation over time",
+    title="Utilization over time",
     needs={Fact.KERNELS},
     uses=GPU_OP_FACTS,
     options=(
@@ -271,8 +271,8 @@ class _Strips:
         return Result(values, notes=_notes([strip for _, strip in strips]))
 
 
-def _rank_order(labelled: tuple[str, Strip]) -> tuple[Any, ...]:
-    label, strip = labelled
+def _rank_order(labeled: tuple[str, Strip]) -> tuple[Any, ...]:
+    label, strip = labeled
     device = -1 if strip.device is None else strip.device
     return strip.rank is None, strip.rank or 0, label, device
 
@@ -281,10 +281,7 @@ def _notes(strips: list[Strip]) -> tuple[Note, ...]:
     unknown = sum(not strip.utc for strip in strips)
     if not unknown or len(strips) < 2:
         return ()
-    text = (
-        "devices whose profile does not tell the time of day; their window is shown from the start of "
-        "the first bin on"
-    )
+    text = "devices without a recorded time of day; their window is shown from the first bin on"
     return (Note("windows-aligned", Severity.APPROXIMATED, text, unknown),)
 
 
@@ -338,7 +335,7 @@ def _edges(start: int, end: int, shift: int, count: int) -> Array:
 
 
 GPU_TIME_UTIL_MAP = Query(
-    title="Utilisation of all ranks over time",
+    title="Utilization of all ranks over time",
     needs={Fact.KERNELS},
     uses={*GPU_OP_FACTS, Fact.RANKS, Fact.UTC},
     options=(

@@ -249,14 +249,12 @@ class RankAggregator:
     def _notes(self, left_out: int) -> list[Note]:
         notes = []
         if left_out:
-            text = (
-                "values that a rank did not record are left out of the least, median and greatest"
-            )
+            text = "values that a rank did not record are not in the min, median and max"
             notes.append(Note("values-left-out", Severity.INFO, text, left_out))
         for identified_by, count in self._identified_by.items():
             if identified_by != BY_UUID:
                 reason = "rows of devices whose UUID is not recorded"
-                text = f"{reason}; they are told apart by the {identified_by}"
+                text = f"{reason}; they are identified by the {identified_by}"
                 notes.append(Note("devices-by-place", Severity.APPROXIMATED, text, count))
         return notes
 

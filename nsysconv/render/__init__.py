@@ -39,15 +39,15 @@ WIDTH_ELSEWHERE = 120
 """The width of text that is read elsewhere: in a log, a mail, a pager."""
 
 
-def width_of(stream: TextIO) -> int:
-    """Return the width for text on a stream: its terminal's; else $COLUMNS; else WIDTH_ELSEWHERE."""
+def width_of(stream: TextIO, elsewhere: int = WIDTH_ELSEWHERE) -> int:
+    """Return the width for text on a stream: its terminal's; else $COLUMNS; else `elsewhere`."""
     if stream.isatty():
         return max(shutil.get_terminal_size().columns, NARROWEST)
     # As shells say it, whoever reads what is written to a pipe.
     columns = os.environ.get("COLUMNS", "")
     if columns.isdecimal() and int(columns):
         return max(int(columns), NARROWEST)
-    return WIDTH_ELSEWHERE
+    return elsewhere
 
 
 def renderer(name: str) -> Render:
@@ -87,8 +87,8 @@ def format_for(path: Path) -> str:
         if suffix(name) == wanted:
             return name
     known = ", ".join(dict.fromkeys(suffix(name) for name in FORMATS))
-    what = f"the format does not follow from the suffix {wanted!r}" if wanted else "no suffix"
-    raise UsageError(what, where=str(path), hint=f"Use one of {known}, or say --format.")
+    what = f"no format is known for the suffix {wanted!r}" if wanted else "no suffix"
+    raise UsageError(what, where=str(path), hint=f"Use one of {known}, or give --format.")
 
 
 def _module(name: str) -> RendererModule:

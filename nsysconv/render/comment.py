@@ -20,9 +20,9 @@ from nsysconv.report import Unit, human
 
 MOST_LINES = 12
 MOST_BYTES = 60_000
-_MOST_LIMITS, _MOST_CULPRITS, _MOST_NOTES = 3, 2, 2
+_MOST_LIMITS, _MOST_CONTRIBUTORS, _MOST_NOTES = 3, 2, 2
 _HEADING, _SENTENCE, _LIMIT, _NAME = 400, 240, 80, 60
-_EXCEEDED, _CANNOT_TELL = "exceeded", "cannot tell"
+_EXCEEDED, _INCONCLUSIVE = "exceeded", "inconclusive"
 _SAME = "same"
 _NO_NAME = "[no name]"
 # What changed by less than that share of the largest change is not named.
@@ -38,7 +38,7 @@ def render(reports: Sequence[Section], out: TextIO, options: Options) -> None:
     (answer,) = headline.rows()
     items = [*_on_limits(by_name.get("limits"), out)]
     if answer["answer"] != _SAME:
-        items += _on_culprits(by_name.get("culprits"), out)
+        items += _on_contributors(by_name.get("contributors"), out)
     items += _on_doubts(reports, out)
     title = markdown.sentence(shorten(escaped(headline.title), _HEADING), out)
     lines = [f"### {title}", "", *(f"* {item}" for item in items), *([""] if items else [])]
@@ -50,7 +50,7 @@ def render(reports: Sequence[Section], out: TextIO, options: Options) -> None:
 def _on_limits(limits: Section | None, out: TextIO) -> Iterator[str]:
     # Those that do not hold, and how many do.
     rows = limits.rows() if limits else []
-    broken = [row for state in (_EXCEEDED, _CANNOT_TELL) for row in rows if row["state"] == state]
+    broken = [row for state in (_EXCEEDED, _INCONCLUSIVE) for row in rows if row["state"] == state]
     for row in broken[:_MOST_LIMITS]:
         yield f"**{row['state']}**: {_limit(row, out)}"
     if rows:
@@ -65,16 +65,16 @@ def _on_limits(limits: Section | None, out: TextIO) -> Iterator[str]:
 def _limit(row: Mapping[str, Any], out: TextIO) -> str:
     name = _code(shorten(escaped(row["limit"]), _LIMIT), out)
     key = f", {_code(shorten_name(escaped(row['row']), _NAME), out)}" if row["row"] else ""
-    if row["state"] == _CANNOT_TELL or not row["change"]:
+    if row["state"] == _INCONCLUSIVE or not row["change"]:
         return f"{name}{key}: {_shown(row['reason'], out)}"
     # Numbers and our own words need no care.
     return f"{name}{key}: {', '.join(filter(None, (row['change'], row['interval'])))}"
 
 
-def _on_culprits(culprits: Section | None, out: TextIO) -> Iterator[str]:
-    rows = culprits.rows() if culprits else []
+def _on_contributors(contributors: Section | None, out: TextIO) -> Iterator[str]:
+    rows = contributors.rows() if contributors else []
     least = max((abs(row["change_ns"]) for row in rows), default=0) * _SMALL_SHARE
-    for row in [row for row in rows if abs(row["change_ns"]) >= least][:_MOST_CULPRITS]:
+    for row in [row for row in rows if abs(row["change_ns"]) >= least][:_MOST_CONTRIBUTORS]:
         name = _code(shorten_name(escaped(row["name"]), _NAME), out)
         sign = "+" if row["change_ns"] > 0 else ""
         change = f"{sign}{human(row['change_ns'], Unit.NS)}"

@@ -386,7 +386,7 @@ def empty_sentence(report: Section) -> str:
     """Return that the question could be answered, and the answer is an empty table; or nothing."""
     if report.table is None or report.table.num_rows:
         return ""
-    return "No rows in this slice." if report.slice is not None else "No rows."
+    return "No rows in this selection." if report.slice is not None else "No rows."
 
 
 def sentences_below(report: Section, unrecorded: Sequence[str]) -> list[str]:

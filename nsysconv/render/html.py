@@ -17,7 +17,7 @@ from nsysconv.render.display import DisplayColumn, informative_columns
 
 SUFFIX = ".html"
 
-# Inline, for a notebook keeps no style sheet of ours; colours are the surroundings', dark or light.
+# Inline, for a notebook keeps no style sheet of ours; colors are the surroundings', dark or light.
 # The table's own style is inherited, so that a number, the most common cell, needs none.
 _TABLE = (
     "border-collapse:separate;border-spacing:1em 0.2em;text-align:right;white-space:nowrap;"

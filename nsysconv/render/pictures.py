@@ -114,11 +114,11 @@ def _labels(
     columns: Sequence[Column], values: Mapping[str, Sequence[Value]], rows: Sequence[int]
 ) -> tuple[str, ...]:
     first, *others = columns
-    labelling = [first, *(c for c in others if len({values[c.name][i] for i in rows}) > 1)]
+    labeling = [first, *(c for c in others if len({values[c.name][i] for i in rows}) > 1)]
     if all(values[first.name][i] is None for i in rows):
         some = {c.name for c in columns if values[c.name][rows[0]] is not None}
-        labelling = [c for c in columns if c in labelling[1:] or c.name in some]
-    words_of = ((_label(c, values[c.name][i]) for c in labelling) for i in rows)
+        labeling = [c for c in columns if c in labeling[1:] or c.name in some]
+    words_of = ((_label(c, values[c.name][i]) for c in labeling) for i in rows)
     return tuple(", ".join(filter(None, words)) or "-" for words in words_of)
 
 
@@ -326,9 +326,9 @@ def _flame(ax: Axes, panel: Panel, scaled: _Scaled) -> None:
     total = sum(v or 0 for v, depth in zip(values, panel.level, strict=True) if not depth)
     seen = np.flatnonzero((size >= _NARROWEST) & (level < _MOST_LEVELS))
     names = [panel.labels[i].lstrip() for i in seen]
-    colours = [f"C{crc32(name.encode('utf-8', 'replace')) % _COLOURS}" for name in names]
+    colors = [f"C{crc32(name.encode('utf-8', 'replace')) % _COLOURS}" for name in names]
     length = total / scaled.divisor
-    ax.barh(level[seen], size[seen] * length, 0.94, left[seen] * length, color=colours, alpha=0.55)
+    ax.barh(level[seen], size[seen] * length, 0.94, left[seen] * length, color=colors, alpha=0.55)
     for i, name in zip(seen, names, strict=True):
         if size[i] >= _LEGIBLE:
             words = _plain(cut_off(name, int(size[i] * _CHARACTERS)))

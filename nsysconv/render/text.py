@@ -93,7 +93,7 @@ def fit_columns(needs: Sequence[ColumnNeeds], width: int) -> Layout:
 
     In this order, only as far as needed: units go below the column names, columns that are not
     brief go from the right, names are shortened below what is comfortable, other columns that are
-    no keys go, and at last keys. What rows are ordered by, or else the first number that is brief, is
+    not keys go, and at last keys. What rows are ordered by, or else the first number that is brief, is
     the last to go, but for the first column. Of the parts of a whole the smallest go first.
     """
     kept, room = _leave_out(needs, width)

@@ -125,7 +125,7 @@ def split_url(text: str) -> tuple[Url, str | None]:
 
 
 def is_address(text: str) -> bool:
-    """Return whether a text is no path: it looks like an address of any kind, or has a password in it."""
+    """Return whether a text is not a path: it looks like an address, or has a password in it."""
     return bool(_BEGIN.match(text) or _SECRET.search(unquote(text)))
 
 

@@ -560,7 +560,7 @@ class ColumnPart:
         return self._room[: self._count]
 
     def fills_slice(self) -> bool:
-        """Return whether the materialised values fill the preallocated slice exactly."""
+        """Return whether the materialized values fill the preallocated slice exactly."""
         if self._only is not None:
             self._spell_out(self._count)
         return self._room is self._given and self._count == len(self._given)

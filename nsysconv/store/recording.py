@@ -23,7 +23,7 @@ class SourceRows:
 
     `select` names its columns as ours and reads from the schema SOURCE; `row_id` is the source row's
     number, which cuts the work into pieces and numbers the rows of a view: from `first` to `last`.
-    `sparse`: the numbers have large holes, so that they are no measure of the work. `guarded` makes the
+    `sparse`: the numbers have large holes, and are not a measure of the work. `guarded` makes the
     same rows without those that the schema does not admit, and notes that count them; call it only
     where the plain rows were refused or are suspect, because checking costs a scan.
     """
@@ -117,7 +117,7 @@ class Summary:
     one_run: bool = False
     """True if all recordings of the file are of one execution, whether or not they know their ranks."""
     suspects: frozenset[str] = frozenset()
-    """Event tables some of whose SourceRows hold ids that are no numbers."""
+    """Event tables some of whose SourceRows hold ids that are not numbers."""
 
 
 Batches = Generator[Batch, None, Summary]

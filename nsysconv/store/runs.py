@@ -244,7 +244,7 @@ def _repeated(ranks: frozenset[int], label: str) -> Note:
     return Note(
         RANK_REPEATED,
         Severity.INFO,
-        f"the run {label} holds another recording of rank {shown}: this one is of another run",
+        f"the run {label} has another recording of rank {shown}: this one belongs to another run",
         facts=frozenset({Fact.RANKS}),
     )
 
@@ -294,23 +294,23 @@ class RankCoverage:
             return []
         notes = []
         if self.missing_count:
-            text = f"of {self.world_size:,} ranks {len(self.ranks):,} are there; missing: "
+            text = f"{len(self.ranks):,} of {self.world_size:,} ranks are there; missing: "
             text += ranges_as_text(self.missing())
             notes.append(_note("ranks-missing", text, self.missing_count))
         if self.clashing:
-            text = "several profiles hold the same rank: " + ranges_as_text(
+            text = "several profiles have the same rank: " + ranges_as_text(
                 contiguous_ranges(self.clashing)
             )
             notes.append(_note("rank-repeated", text, len(self.clashing)))
         if self.unranked:
-            text = f"profiles without a rank in a run of ranks, the first {self.unranked[0]}"
+            text = f"profiles without a rank in a multi-rank run, the first {self.unranked[0]}"
             notes.append(_note("rank-unknown", text, len(self.unranked)))
         if len(self.world_sizes) > 1:
-            text = f"the ranks tell different numbers of ranks: {_listed(self.world_sizes)}"
+            text = f"the ranks record different numbers of ranks: {_listed(self.world_sizes)}"
             notes.append(_note("world-sizes-differ", text))
         if len(self.jobs) > 1:
             notes.append(
-                _note("jobs-differ", f"the ranks are of several jobs: {_listed(self.jobs)}")
+                _note("jobs-differ", f"the ranks come from several jobs: {_listed(self.jobs)}")
             )
         return notes
 

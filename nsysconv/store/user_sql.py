@@ -25,7 +25,7 @@ def views() -> dict[str, sa.SelectBase]:
 
 
 VIEW_DOCS = {
-    "v_gpu_op": "Every GPU operation: kernels, copies, sets, migrations and graph launches.",
+    "v_gpu_op": "Every GPU operation: kernels, copies, memsets, migrations and graph launches.",
     "v_sync": "As `sync`, with the API call that waited, which tells the kind of wait.",
 }
 """Selects of the views that are more than their table with names in place of numbers."""

@@ -373,7 +373,7 @@ class Origin:
     """The origin of a recording: `source` the importer's name, `identity` what makes it the same.
 
     `label` and `tags` are what the user calls it and wants kept with it, `run` says which run it is of;
-    they are no part of its identity.
+    they are not part of its identity.
     """
 
     label: str

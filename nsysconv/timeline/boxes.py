@@ -61,7 +61,7 @@ ONE, OTHER = 0, 1
 
 
 def busy_alone(one: Union, other: Union) -> Segments:
-    """Return when just one of two unions covers the time, labelled ONE or OTHER."""
+    """Return when just one of two unions covers the time, labeled ONE or OTHER."""
     edges = np.concatenate((one.starts, one.ends, other.starts, other.ends))
     # All four are sorted, which a stable sort makes use of.
     order = np.argsort(edges, kind="stable")

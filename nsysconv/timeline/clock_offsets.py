@@ -12,7 +12,7 @@ from nsysconv.timeline.arrays import Array
 from nsysconv.timeline.timeline import Timeline
 
 Ends = Callable[[int], tuple[Array, Array]]
-"""Of the profile of a number: its synchronising collectives by number, and when they ended."""
+"""Of the profile of a number: its synchronizing collectives by number, and when they ended."""
 
 # With fewer differences than the first number, their scatter is not estimated; with fewer than the
 # second, no line is fitted.

@@ -122,7 +122,7 @@ class CollectiveGrouper:
 
     def clocks(self) -> list[ClockOffset | None]:
         """Return per profile its clock; those of low ranks tie the others."""
-        synchronising = np.array([series.synchronises for series in self._series], bool)
+        synchronizing = np.array([series.synchronizes for series in self._series], bool)
         lowest: dict[int, tuple[bool, int, int]] = {}
         of_profile: dict[int, list[Participant]] = {i: [] for i in range(len(self._utc))}
         for one in self.participants:
@@ -135,7 +135,7 @@ class CollectiveGrouper:
             latest = np.empty(0, np.int64), np.empty(0, np.int64)
             for one in of_profile[order[place]]:
                 which, _, end, _, _ = self.rows(one)
-                useful = synchronising[self._codes[which] // NUMBERS]
+                useful = synchronizing[self._codes[which] // NUMBERS]
                 latest = _later_ends(*latest, which[useful], end[useful])
             return latest
 

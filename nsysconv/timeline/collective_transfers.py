@@ -12,18 +12,18 @@ from nsysconv.timeline.arrays import Array, counts, sums
 from nsysconv.timeline.clock_offsets import ClockOffset
 from nsysconv.timeline.collective_groups import CollectiveGrouper
 from nsysconv.timeline.collective_messages import Message
-from nsysconv.timeline.collectives import SYNCHRONISING
+from nsysconv.timeline.collectives import SYNCHRONIZING
 
 # No rank leaves these before all have arrived. The ends of all-to-all are not close enough to each
 # other to fit clocks to them.
-_ALL_MEET = SYNCHRONISING | {"alltoall"}
+_ALL_MEET = SYNCHRONIZING | {"alltoall"}
 
 
 @dataclass(frozen=True)
 class Transfers:
     """Collectives of a run with one message, as far as they are in the slice.
 
-    `collectives`: how many; `kernels`: those of all ranks, which ran for `sum_ns` in all; `alone`:
+    `collectives`: how many; `kernels`: those of all ranks, which ran for `sum_ns` in total; `alone`:
     kernels of collectives that no other rank recorded. `transfer_ns` and `wait_ns` add up to the time of
     the others, of which `by_arrival` were parted at the last arrival, and the rest by the least duration.
     `ranks`: most that came to one collective; `partial`: collectives that fewer ranks recorded than their

@@ -28,7 +28,7 @@ from nsysconv.timeline.timeline import Timeline
 NUMBERED, BY_ORDER, MPI = "numbered", "by order", "mpi"
 """Ways of matching collectives across ranks: by group and number as recorded, or by order."""
 
-SYNCHRONISING = frozenset({"allreduce", "allgather", "reduce_scatter", "barrier"})
+SYNCHRONIZING = frozenset({"allreduce", "allgather", "reduce_scatter", "barrier"})
 """Collectives that end at the same time everywhere, but for what the network takes."""
 
 NUMBERS = 1 << 40
@@ -49,9 +49,9 @@ class Series:
     cycle: int = 0
 
     @property
-    def synchronises(self) -> bool:
+    def synchronizes(self) -> bool:
         """Return whether it ends for all at the same time."""
-        return self.operation in SYNCHRONISING
+        return self.operation in SYNCHRONIZING
 
 
 @dataclass(frozen=True)

@@ -137,7 +137,7 @@ def _rule(rule: Any, place: str) -> tuple[str, tuple[re.Pattern[str], ...]]:
     for which, pattern in enumerate(patterns, 1):
         try:
             if not isinstance(pattern, str) or not pattern:
-                raise ValueError("it is no text")
+                raise ValueError("it is not text")
             # Names are looked at in lower case, where a pattern in lower case is found sooner.
             compiled.append(re.compile(pattern, 0 if pattern == pattern.lower() else re.IGNORECASE))
         except (ValueError, re.error) as error:

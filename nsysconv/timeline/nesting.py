@@ -273,8 +273,8 @@ def deep_path_notes(paths: Sequence[str], level: Array | None = None) -> tuple[N
     if not count:
         return ()
     text = (
-        f"rows with a path of more than {MAX_PATH_LENGTH:,} characters, the middle of which is "
-        f"left out, or in more than {MAX_INDENT} others, set in no deeper"
+        f"rows with a path longer than {MAX_PATH_LENGTH:,} characters (its middle is left out) "
+        f"or nested deeper than {MAX_INDENT} levels (not indented further)"
     )
     return (Note("path-shortened", Severity.INFO, text, count),)
 

@@ -205,12 +205,10 @@ class _Look:
                 - self._profile.attributes["recording_start_ns"]
             )
             low_edge, high_edge = edges
-            text = "events outside of the session, which took " + human(took, Unit.NS)
+            text = "events outside the session, which took " + human(took, Unit.NS)
         else:
             low_edge, high_edge = _main_part([*every.values()], low, high)
-            text = (
-                f"events far from all others, by {_APART_SPANS} times the time of those, and more"
-            )
+            text = f"events far from all others, by {_APART_SPANS} times their time span or more"
         if low >= low_edge and high <= high_edge:
             return
         found = {
@@ -500,7 +498,7 @@ class _Look:
         expected = np.zeros(len(keys[0]), np.int64)
         np.maximum.at(expected, node_number, replays[each_call])
         if missing := int((expected - seen).sum()):
-            text = "nodes of graphs that were not recorded in every replay of their graph"
+            text = "graph nodes that are missing in some replays of their graph"
             first = calls_of[np.flatnonzero((expected > seen)[node_number])].min()
             where = self._where("api_call", int(first))
             yield Note(

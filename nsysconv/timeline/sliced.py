@@ -106,7 +106,7 @@ def _moments(timeline: Timeline, part: Slice) -> tuple[Interval, Interval, tuple
 
 def _cut_to_recording(first: int, last: int) -> Note:
     when = " to ".join(human(moment, Unit.NS) for moment in (first, last))
-    text = f"the time goes beyond the recording, and is cut to it: {when}"
+    text = f"the requested time exceeds the recording and was cut to it: {when}"
     return Note("slice-beyond-recording", Severity.INFO, text)
 
 

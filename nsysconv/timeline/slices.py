@@ -52,7 +52,7 @@ class Slice:
     name: str | None = None
 
     def __post_init__(self) -> None:
-        """Check and normalise the fields."""
+        """Check and normalize the fields."""
         for field in fields(self):
             value = getattr(self, field.name)
             if isinstance(value, list):  # as people write it; slices are kept by what they ask for

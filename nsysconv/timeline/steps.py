@@ -317,7 +317,7 @@ MIN_STEPS = 20
 class Samples:
     """One row of `values` per key, one column per step, as int64; no key is there twice.
 
-    `counts`: how many operations each value adds up; None where it is no sum of operations.
+    `counts`: how many operations each value adds up; None where it is not a sum of operations.
 
     Column k adds up the k-th steps of all processes: these go through their steps together, so what
     disturbs one disturbs the others. There are as many columns as the process with the most steps has

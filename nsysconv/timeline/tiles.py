@@ -81,7 +81,7 @@ _NO_TILES = Tiles(*(np.empty(0, kind) for kind in (np.int32, np.int32, np.int64,
 def cut_into_tiles(
     start: Array, end: Array, label: Array, extent: tuple[int, int], width: int
 ) -> Tiles:
-    """Return events that do not overlap as tiles of `width` ns from the begin of an extent to its end.
+    """Return events that do not overlap as tiles of `width` ns from the start of an extent to its end.
 
     The events are in the order of their starts, and all in the extent; what begins as it ends, which has
     no length, is in the last tile.

@@ -306,7 +306,7 @@ class Timeline:
             text = "GPU operations that start before their API call"
             notes.append(Note("op-before-call", Severity.INFO, text, lags[2], facts=_LINKS))
         if assumed := self.whole._assumed:
-            text = "GPU operations of calls that share a correlation id, matched in the order of starts"
+            text = "GPU operations of calls that share a correlation id, matched by start order"
             notes.append(Note("launch-assumed", Severity.APPROXIMATED, text, assumed, facts=_LINKS))
         if Fact.API_LINKS in self.profile.facts:
             launched = self.ops.kind != OpKind.MIGRATION
@@ -316,7 +316,7 @@ class Timeline:
                 notes.append(Note("unlinked-ops", Severity.INFO, text, loose, facts=_LINKS, of=of))
         if count := calls.crossing:
             slug, of, facts = "api-call-crossing", len(calls), frozenset({Fact.API_CALLS})
-            text = "API calls that cross the end of an earlier call of their thread"
+            text = "API calls that overlap the end of an earlier call of their thread"
             notes.append(Note(slug, Severity.APPROXIMATED, text, count, facts=facts, of=of))
         return tuple(notes)
 
@@ -337,7 +337,7 @@ class Timeline:
             known = [str(i) for i in distinct(ids).tolist() if i != MISSING]
             which = f" ({', '.join(known[:5])}{', …' if len(known) > 5 else ''})" if known else ""
             what = "recorded as one interval each; their kernels and copies are not listed"
-            text = f"launches of graphs{which} {what}"
+            text = f"graph launches{which} {what}"
             facts = frozenset({Fact.KERNELS, Fact.MEMCPYS})
             notes.append(Note("graph-intervals", Severity.INFO, text, graphs, facts=facts))
         return tuple(notes)

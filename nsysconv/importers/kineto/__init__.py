@@ -37,10 +37,10 @@ ADVICE: Mapping[Fact, str] = {
     "`--include python_functions`.",
     Fact.COLLECTIVES: "Record a distributed job with PyTorch 2.2 or later and `record_shapes=True`.",
     Fact.MEMORY_EVENTS: "Record with `profile_memory=True`.",
-    Fact.RANKS: "Initialise `torch.distributed` before the profiler starts.",
+    Fact.RANKS: "Initialize `torch.distributed` before the profiler starts.",
     Fact.UTC: "The trace's end is missing; record again.",
 }
-_SET = "`{}=True` was set, but nothing of it is in the trace."
+_SET = "`{}=True` was set, but it is not in the trace."
 ADVICE_WHERE_SET: Mapping[str, Mapping[Fact, str]] = {
     "record_shapes": {
         **dict.fromkeys((Fact.INPUT_SHAPES, Fact.INPUT_TYPES), _SET.format("record_shapes")),
@@ -90,7 +90,7 @@ def sniff(probe: Probe) -> Yes | No:
         text = read_beginning(probe.path, _BEGINNING_BYTES)
     opening = text[:_BEGINNING_BYTES].removeprefix(b"\xef\xbb\xbf").lstrip()
     if not opening.startswith((b"{", b"[")):
-        return No("it is no JSON object or list")
+        return No("it is not a JSON object or list")
     if len(text) < _BEGINNING_BYTES and probe.size > len(text):
         text = read_beginning(probe.path, _BEGINNING_BYTES)
     categories = {match.lower().decode("latin-1") for match in _CATEGORY.findall(text)}

@@ -31,7 +31,7 @@ _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 _CACHED = 1 << 14
 
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-"""What is raised for text that is no JSON, or whose bytes are no text."""
+"""What is raised for text that is not JSON, or whose bytes are no text."""
 
 
 @lru_cache(_CACHED)

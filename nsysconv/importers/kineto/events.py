@@ -226,7 +226,7 @@ def decode_known_events(text: bytes) -> list[Event]:
 
 @cache
 def _known_events_decoder() -> Any:
-    # Made when first needed: it takes longer than to see that a file is no trace.
+    # Made when first needed: it takes longer than to see that a file is not a trace.
     value_types = get_type_hints(Args)
     types = [_event_type(category, value_types) for category in (*CATEGORIES, *sorted(PASSED_OVER))]
     return msgspec.json.Decoder(list[reduce(or_, types)])  # type: ignore[misc]

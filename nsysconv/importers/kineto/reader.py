@@ -424,26 +424,26 @@ _INFO, _APPROXIMATED, _DROPPED = Severity.INFO, Severity.APPROXIMATED, Severity.
 # module.
 _TEXTS = {
     "no number": (_INFO, "values like inf or N/A are not recorded"),
-    "no UTF-8": (_INFO, "bytes of names that are no UTF-8 were replaced"),
+    "no UTF-8": (_INFO, "bytes of names that are not UTF-8 were replaced"),
     "lone backslash": (_INFO, "events with lone backslashes were repaired"),
     "unescaped quote": (_INFO, "events with unescaped quotes were repaired"),
     "control character": (_INFO, "events with raw control characters were repaired"),
-    "unreadable": (_DROPPED, "events that are no JSON and could not be repaired were left out"),
+    "unreadable": (_DROPPED, "events that are not JSON and could not be repaired were left out"),
     "second array": (_DROPPED, "events of a second traceEvents were left out"),
-    "no time stamp": (_DROPPED, "events whose time is no number were left out"),
-    "no duration": (_DROPPED, "events whose duration is no number were left out"),
+    "no time stamp": (_DROPPED, "events whose time is not a number were left out"),
+    "no duration": (_DROPPED, "events whose duration is not a number were left out"),
     "negative duration": (_DROPPED, "events that end before they start were left out"),
     "impossible time": (_DROPPED, "events more than 104 days away from the first were left out"),
     FURTHER_ARRAY: (
         _APPROXIMATED,
-        "the trace names traceEvents more than once; the events of all were read, where most programs "
-        "read the last only; what stands between them was not",
+        "the trace has several traceEvents lists; the events of all were read (most programs read only "
+        "the last), but not what is between them",
     ),
     "category assumed": (
         _APPROXIMATED,
-        "rows of categories that this version does not know were taken for kernels or API calls",
+        "rows of unknown categories were treated as kernels or API calls",
     ),
-    "category unknown": (_INFO, "rows of categories that this version does not know were left out"),
+    "category unknown": (_INFO, "rows of unknown categories were left out"),
     "python functions": (
         _INFO,
         "Python functions were left out; --include python_functions reads them",
@@ -451,28 +451,28 @@ _TEXTS = {
     "api calls partial": (
         _INFO,
         "PyTorch leaves out API calls (cudaGetDevice, cudaSetDevice, cudaGetLastError, event calls, most "
-        "of the driver): sums of API time are smaller than those of other profilers",
+        "driver calls): API time totals are smaller than those of other profilers",
     ),
     "coarse times": (_INFO, "times are whole microseconds: shorter operations take 0 or 1 us"),
     "no time base": (
         _INFO,
-        "the trace's times count from an unknown moment (its end, where the base stands, is missing)",
+        "the trace's times count from an unknown moment (its end, with the time base, is missing)",
     ),
-    "gpu activity missing": (_DROPPED, "API calls put work on a GPU, but no GPU work was recorded"),
+    "gpu activity missing": (_DROPPED, "API calls launched GPU work, but none was recorded"),
     "process assumed": (
         _APPROXIMATED,
-        "several processes are merged in this file; GPU rows were given to the process whose rows "
-        "stand before them",
+        "several processes are merged in this file; GPU rows were assigned to the process whose rows "
+        "precede them",
     ),
     "process named": (
         _APPROXIMATED,
-        "several processes are merged in this file; they are told apart by the texts that stand in place "
-        "of their numbers, and so are their GPU rows and, where these have one number more, their ranks",
+        "several processes are merged in this file; the texts in place of their numbers identify them, "
+        "their GPU rows and, if the texts have one number more, their ranks",
     ),
-    "device unnamed": (_APPROXIMATED, "devices that the trace does not describe have no name"),
+    "device unnamed": (_APPROXIMATED, "devices without a description in the trace have no name"),
     "metadata unreadable": (
         _APPROXIMATED,
-        "what the trace says of itself is no JSON; what is known by name was read from it",
+        "the trace's metadata is not valid JSON; known fields were read from it",
     ),
 }
 # The slug of others is their key, with hyphens.
@@ -515,7 +515,7 @@ def _counted_notes(findings: Chunk) -> Iterator[Note]:
         where = "" if offset is None else f"byte {offset:,}"
         if key.startswith(ACCELERATOR):
             text = (
-                "events of an accelerator that nsysconv does not convert (category "
+                "events of an unsupported accelerator (category "
                 f"{key.removeprefix(ACCELERATOR)}) were left out: its work is in no table"
             )
             yield Note("accelerator-left-out", _DROPPED, text, count, where, _TIMED)
@@ -536,7 +536,7 @@ def _damage_notes(trace: Trace, file_size: int, metadata: Metadata) -> Iterator[
         yield Note("trace-truncated", _DROPPED, text, 1, f"byte {trace.offset:,}", _TIMED)
     if trace.trailing_offset is not None:
         size = file_size - trace.trailing_offset
-        text = f"{size:,} bytes behind the compressed trace are no gzip and were left out"
+        text = f"{size:,} bytes after the compressed trace are not gzip and were left out"
         yield Note("trailing-data", _DROPPED, text, 1, f"byte {trace.trailing_offset:,}", _TIMED)
     if metadata.further_events:
         yield _note("second array", metadata.further_events)

@@ -159,7 +159,7 @@ class Trace:
         yield from self._cut_end()
         if self.offset == before and not self.tail:
             raise InputError(
-                "no event ends for a long time: this is no trace, or it is damaged",
+                "no event ends for a long time: this is not a trace, or it is damaged",
                 where=f"{self.path}, byte {before:,}",
             )
 
@@ -403,7 +403,7 @@ _THREADS_PER_SM = ("maxThreadsPerMultiprocessor", "maxThreadsPerMultiProcessor")
 class Metadata:
     """The metadata of a trace outside its events: by allow-list, because environments are there, too.
 
-    `devices`: rows of the table `device` by the trace's ids. `damaged`: number of texts that are no JSON
+    `devices`: rows of the table `device` by the trace's ids. `damaged`: number of texts that are not JSON
     as a whole. `further_events`: number of events outside the array that was read.
     """
 

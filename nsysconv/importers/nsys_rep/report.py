@@ -35,7 +35,7 @@ _EXPORTED = {
     "ANALYSIS_FILE, NVTX_PAYLOAD_*, CUDA_GRAPH_*, ENUM_*",
 }
 _DOUBTS = {
-    "report-unknown": (Severity.DROPPED, "events of a kind that is not known"),
+    "report-unknown": (Severity.DROPPED, "events of an unknown kind"),
     "report-not-read": (Severity.INFO, "events that are not read"),
     "report-inferred": (Severity.INFO, "values whose meaning is inferred"),
 }
@@ -174,13 +174,13 @@ def _notes(
             yield Note(slug, severity, text, sum(counts.values()), facts=facts, of=events.count)
     for what, (found, said) in counted.items():
         if found != said:
-            text = f"the report says that it has {said:,} {what}, and there are {found:,}"
+            text = f"the report claims {said:,} {what}; {found:,} were found"
             yield Note("report-counts", Severity.APPROXIMATED, text)
     if rest:
-        text = f"{rest:,} bytes behind the last part are not read"
+        text = f"{rest:,} bytes after the last part are not read"
         yield Note("report-rest", Severity.INFO, text, facts=_SELDOM)
     if _number(build)[:2] > _number(TESTED[1]):
-        text = f"made by {build}, which is newer than what was tested: {TESTED[1]}"
+        text = f"made by {build}, newer than the newest tested build, {TESTED[1]}"
         yield Note("report-newer", Severity.INFO, text, facts=_SELDOM)
 
 

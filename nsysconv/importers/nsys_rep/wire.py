@@ -21,7 +21,7 @@ PADDING = bytes(16)
 
 
 class WireError(Exception):
-    """Bytes that are no message."""
+    """Bytes that are not a message."""
 
 
 def varint(data: bytes | memoryview, at: int) -> tuple[int, int]:

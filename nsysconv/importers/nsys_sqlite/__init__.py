@@ -68,6 +68,9 @@ def sniff(probe: Probe) -> Yes | No:
     names = set(probe.tables)
     if "StringIds" not in names:
         if not _lost_names(probe):
+            if any(name.startswith("CUPTI_ACTIVITY_") for name in names) and not _of_nvprof(probe):
+                what = "an nsys export without its table StringIds"
+                return No(what, close=True, hint="The export is incomplete; make it again.")
             return No("it has no table StringIds")
     elif not {"id", "value"} <= set(probe.tables["StringIds"].columns):
         return No("its table StringIds has no columns id and value")
@@ -83,10 +86,14 @@ def _lost_names(probe: Probe) -> bool:
     # The result says whether the file is an export without its table of names: no other program has
     # such ids of threads and processes. A damaged database of nvprof may have such a column, and has
     # its own tables of names.
-    of_another = "StringIds" in probe.view_names or "StringTable" in probe.tables
+    of_another = "StringIds" in probe.view_names or _of_nvprof(probe)
     return not of_another and any(
         {"globalTid", "globalPid"} & set(table.columns) for table in probe.tables.values()
     )
+
+
+def _of_nvprof(probe: Probe) -> bool:
+    return "StringTable" in probe.tables
 
 
 def read(probes: Sequence[Probe], options: Options) -> Generator[Recording, None, None]:

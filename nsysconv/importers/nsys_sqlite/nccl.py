@@ -455,7 +455,7 @@ def _launching(
 def _payload_notes(rows: Sequence[int]) -> list[Note]:
     if not rows:
         return []
-    text = f"{tables.NVTX}: payloads of NCCL's ranges that are not as expected were not read"
+    text = f"{tables.NVTX}: NCCL range payloads with an unexpected layout were not read"
     where = f"{tables.NVTX} row {min(rows)}"
     return [Note("payload-unread", Severity.DROPPED, text, len(rows), where, _FACTS)]
 
@@ -463,5 +463,5 @@ def _payload_notes(rows: Sequence[int]) -> list[Note]:
 def _unlinked_notes(count: int, of: int) -> list[Note]:
     if not count:
         return []
-    text = "kernels of NCCL without a size or communicator: nothing says which one call is theirs"
+    text = "NCCL kernels without a size or communicator: their call is unknown"
     return [Note("collectives-unlinked", Severity.INFO, text, count, tables.KERNEL, _FACTS, of)]

@@ -185,7 +185,7 @@ class ExportReader:
     def _driver_names(self) -> tuple[int, ...] | None:
         if "eventClass" in self._probe.tables[tables.RUNTIME].columns:
             return None
-        text = "runtime and driver calls were told apart by name"
+        text = "runtime and driver calls were distinguished by name"
         self._note_assumption("call-layer-assumed", text, tables.RUNTIME, Fact.API_CALLS)
         ids = self._probe.select("SELECT id FROM StringIds WHERE value GLOB 'cu[A-Z]*'")
         return tuple(row[0] for row in ids)
@@ -308,7 +308,7 @@ class ExportReader:
         if self._ids.metrics:
             yield rows_of(schema.name, self._metrics[1])
             if nameless := len(self._ids.metrics) - len(self._metric_names):
-                text = "sampled metrics that the file does not name"
+                text = "sampled metrics without a name in the file"
                 facts, where = frozenset({Fact.METRICS}), small_tables.METRIC_NAMES
                 note = Note("nameless-id", Severity.INFO, text, nameless, where, facts)
                 self._notes.append(note)
@@ -325,10 +325,7 @@ class ExportReader:
             replaced = lacking - small_tables.missing_full_names(self._probe)
             missing = missing - (replaced - others)
             if replaced:
-                text = (
-                    "full names of kernels that the file does not hold; "
-                    "shown by another name that it holds"
-                )
+                text = "full kernel names that the file lacks; shown by another name that it has"
                 facts, where = frozenset({Fact.KERNELS}), tables.KERNEL
                 self._notes.append(
                     Note("nameless-id", Severity.INFO, text, len(replaced), where, facts)
@@ -336,7 +333,7 @@ class ExportReader:
         on_request = ids.keys() & tables.ON_REQUEST.keys()
         always = set[int]().union(*(ids[source] for source in ids.keys() - on_request))
         if always and always <= missing:
-            text = "no name has a text, for the table of names is missing or empty: export it again"
+            text = "no name has a text because the name table is missing or empty: export it again"
             self._notes.append(
                 Note("nameless-id", Severity.DROPPED, text, len(always), "StringIds")
             )
@@ -387,7 +384,7 @@ class ExportReader:
 
 
 def _is_checked_first(mapping: tables.ExportMapping) -> bool:
-    # Arithmetic on ids that are no numbers, or looking them up, would go unnoticed: such tables are
+    # Arithmetic on ids that are not numbers, or looking them up, would go unnoticed: such tables are
     # guarded before their rows are copied.
     return "deviceId" in mapping.needs or bool(mapping.alias)
 
@@ -426,7 +423,7 @@ def _row_notes(
         facts = frozenset({Fact.DEVICES})
         yield Note("device-unnamed", Severity.INFO, text, unnamed_devices, facts=facts)
     if len(ids.virtual_machines) > 1:
-        text = "processes of more than one machine in one profile"
+        text = "processes of several machines in one profile"
         yield Note("stray-pid", Severity.INFO, text, len(ids.virtual_machines))
 
 
@@ -475,7 +472,7 @@ def _unclassified_notes(probe: Probe, ids: Identities) -> Iterator[Note]:
         condition = f"typeof({column}) <> 'integer' AND NOT coalesce({column} IN ({numbers}), 0)"
         count, first = count_rows(probe, source, condition)
         if count:
-            text = f"{source}: rows whose {column} is no whole number were left out"
+            text = f"{source}: rows whose {column} is not a whole number were left out"
             facts = tables.facts_of(source)
             yield Note("wrong-type", Severity.DROPPED, text, count, first, facts)
 
@@ -510,7 +507,7 @@ def _code_notes(probe: Probe, ids: Identities) -> Iterator[Note]:
         ]
         if unknown:
             count, first = count_rows(probe, source, _is_unknown(column, known))
-            text = f"{column} {_listed(unknown)} is not known; {fate}"
+            text = f"unknown {column} {_listed(unknown)}; {fate}"
             facts = frozenset({fact})
             yield Note("unknown-code", Severity.APPROXIMATED, text, count, first, facts)
 
@@ -519,7 +516,7 @@ def _name_notes(
     nameless: int, doubled: Sequence[int], facts: frozenset[Fact] = frozenset()
 ) -> Iterator[Note]:
     if nameless:
-        text = "names that the file refers to but does not hold"
+        text = "names that the file refers to but lacks"
         yield Note("nameless-id", Severity.INFO, text, nameless, "StringIds", facts)
     if doubled:
         text = "name ids with two texts; the first was kept"

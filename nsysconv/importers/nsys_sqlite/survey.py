@@ -140,7 +140,7 @@ class ExportSurvey:
 
     def is_suspect(self, source: str) -> bool:
         """Return whether processes, threads or devices of this table are no numbers."""
-        # Names that are no numbers are refused when they are copied: no reason to wait for their scan.
+        # Names that are not numbers are refused when they are copied: no reason to wait for their scan.
         return source in self.devices_of([source]).suspects
 
     def row_numbers(self, source: str) -> tuple[int | None, int | None, int]:
@@ -245,7 +245,7 @@ def _note_ordinals(ids: Identities, source: str, row: dict[str, int]) -> None:
         return
     pid = tables.process_of(row["globalPid"]) if "globalPid" in row else None
     is_work = source in tables.GPU_WORK
-    # A synchronisation of a whole context names no device of its own.
+    # A synchronization of a whole context names no device of its own.
     if not is_work and row["deviceId"] == tables.NO_DEVICE:
         return
     ids.ordinals.add((pid, row["deviceId"]))

@@ -92,7 +92,7 @@ _OSRT_CLASSES = frozenset({27})
 _LIBRARY_CLASSES = frozenset({28, 29})
 _OPENMP_CLASSES = frozenset({78})
 MARKER_CLASSES = frozenset({31, 32, 33, 34, 35, 36, 79, 80})
-"""Rows that say when the tracing of a kind began and ended. They are no events of the program."""
+"""Rows that say when the tracing of a kind began and ended. They are not events of the program."""
 
 # Values of NVTX's eventType.
 MARK = 34
@@ -100,7 +100,7 @@ RANGE_KINDS = {59: 0, 70: 0, 60: 1, 71: 1, MARK: 2}
 """eventType -> kind of range."""
 CATEGORY, THREAD_NAME, DOMAIN = 33, 39, 75
 OTHER_KINDS = frozenset({CATEGORY, THREAD_NAME, *range(64, 70), *range(72, 77)})
-"""Event types in the same table that are no ranges: categories, names of threads, domains, nvtxt's."""
+"""Event types in the same table that are not ranges: categories, names of threads, domains, nvtxt's."""
 
 # overheadType: JIT compilation, module loading, lazy loading and a full command buffer are the
 # driver's work for the program; everything else is the profiler's.
@@ -232,7 +232,7 @@ def _kernel(c: SourceColumns, context: ExportContext) -> _Columns:
     }
 
 
-# -- copies, memsets, graphs, synchronisations
+# -- copies, memsets, graphs, synchronizations
 
 
 def _memcpy(c: SourceColumns, context: ExportContext) -> _Columns:

@@ -168,16 +168,13 @@ class PrintedRecording:
             self._facts |= {_NO_DATA[kind] for kind in self._no_data & _NO_DATA.keys()}
         self._notes += rows.tally.notes()
         if rows.without_pid:
-            text = (
-                "the trace of the GPU names no process; "
-                "the only one of the trace of calls was assumed"
-            )
+            text = "the GPU trace names no process; the only one of the API trace was assumed"
             severity, count = Severity.APPROXIMATED, rows.without_pid
             self._notes.append(Note("process-assumed", severity, text, count, "", EVENTS))
         self._notes += totals.notes()
         if sums.rows:
             text = (
-                "starts in a trace were cut to whole seconds: of its rows only totals were made; "
+                "starts in a trace were cut to whole seconds: its rows became totals only; "
                 "nsys stats -f csv prints them in full"
             )
             facts = EVENTS | TOTALS
@@ -238,7 +235,7 @@ class PrintedRecording:
             for printed in sorted(part.run.tables.values(), key=lambda printed: printed.line):
                 lines.extend(printed.foreign)
             if lines.count:
-                text = "lines between the rows of tables that are none of theirs were passed over"
+                text = "lines between table rows that do not belong to a table were skipped"
                 where = f"line {lines.first}"
                 yield Note("foreign-lines", Severity.INFO, text, lines.count, where)
         has_gpu_work = self._facts & {*GPU_TOTALS, Fact.KERNELS}

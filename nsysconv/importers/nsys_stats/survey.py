@@ -75,7 +75,7 @@ _REQUIRED = ("total", "count", "start", "dur", "name")
 _MOST_COUNTED_BYTES = 1 << 20
 _MOST_LINES_OF_A_ROW = 64
 
-# -- recognising the output of nsys
+# -- recognizing the output of nsys
 
 # A table's header has one of these, in one line or as keys of an object. The others are text that nsys
 # prints beside tables.
@@ -434,7 +434,7 @@ def _fits(kind: NsysTable, header: NsysHeader) -> bool:
 
 # -- which tables belong to one recording
 
-# Functions of the C library that are no system calls; API calls have a table with the same header.
+# Functions of the C library that are not system calls; API calls have a table with the same header.
 _LIBRARY = re.compile(
     r"(?:pthread|sem)_\w+$|f(?:open|read|write|close|gets|getc|puts|putc|flush|open64)$|"
     r"(?:mmap64|open64|getc|putc|getdelim|getline|waitpid|usleep|sleep|sigaction|signal|popen|pclose)$"

@@ -232,7 +232,7 @@ _SEPARATOR = re.compile(r"\s*(,|\])?")
 _OBJECT_END = re.compile(r'"\s*\}\s*(?=,\s*(?:\{|$)|\]\s*(?:\n|$)|$)')
 _KEY = re.compile(r'[{,]\s*"([^"]{1,40})"\s*:')
 _CHUNK_BYTES = 1 << 20
-# Names of kernels have some thousand characters; what is longer than this is no row.
+# Names of kernels have some thousand characters; what is longer than this is not a row.
 _LONGEST_ROW = 8 << 20
 # Numbers stay as they are spelled: what they mean depends on their column.
 _DECODER = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str, strict=False)
@@ -246,7 +246,7 @@ class JsonRows:
     Some releases do not escape quotes in names. So an object begins where the first key of the first one
     comes again, and what the decoder refuses is cut at its keys. After the iteration `end` is the byte
     behind the array, `closed` whether the array ends there, and `unread` the number of objects that are
-    no rows. There are no rows where no such array begins.
+    not rows. There are no rows where no such array begins.
     """
 
     def __init__(self, path: Path, start: int) -> None:
@@ -291,7 +291,7 @@ class JsonRows:
 
 
 def _first_object(text: str, keys: list[str] | None) -> tuple[JsonRow | None, int]:
-    """Return the object with which a text begins, None if it is no row, and its length in bytes."""
+    """Return the object with which a text begins, None if it is not a row, and its length in bytes."""
     raw = text.encode("latin-1")
     decoded = raw.decode("utf-8", "replace")
     try:
@@ -399,7 +399,7 @@ class NumberFormat:
         return self.locales == ("comma",)
 
     def number(self, text: str, kind: CellKind) -> SpelledNumber | None:
-        """Return the number that a cell is; None if it is no number, or could be several."""
+        """Return the number that a cell is; None if it is not a number, or could be several."""
         readings = self._readings(text, kind)
         return readings.pop() if len(readings) == 1 else None
 

@@ -73,16 +73,16 @@ class NsysIds(IdRegistry):
         kernels = frozenset({Fact.KERNELS, Fact.KERNEL_TOTALS})
         if self.shortened:
             text = (
-                "names were cut in the text, those that begin alike become one; CSV has whole names"
+                "names were cut in the text; those that begin alike are merged; CSV has whole names"
             )
             facts = frozenset({*kernels, Fact.RANGE_TOTALS, Fact.DIRECTIVE_TOTALS})
             yield Note("names-shortened", Severity.INFO, text, len(self.shortened), "", facts)
         if self.symbols_only:
-            text = "the tables spell symbols of kernels, and no demangler is installed"
+            text = "the tables print kernel symbols, and no demangler is installed"
             facts = kernels
             yield Note("symbols-only", Severity.INFO, text, self.symbols_only, "", facts)
         if self.unknown_directions:
-            text = "directions of copies that are not known are shown as Unknown"
+            text = "unknown copy directions are shown as Unknown"
             facts = SIZED_EVENTS | {Fact.MEMORY_TOTALS, Fact.UNIFIED_MEMORY_TOTALS}
             yield Note("unknown-code", Severity.INFO, text, self.unknown_directions, "", facts)
 
@@ -255,16 +255,14 @@ _SIZE_TOTALS = frozenset({Fact.MEMORY_TOTALS, Fact.UNIFIED_MEMORY_TOTALS})
 TOTALS = _SIZE_TOTALS | {Fact.KERNEL_TOTALS, Fact.API_TOTALS, Fact.RANGE_TOTALS,
                          Fact.DIRECTIVE_TOTALS, Fact.OSRT_TOTALS}  # fmt: skip
 """Facts that tables of totals record."""
-NO_NUMBERS = "cells that are no numbers"
-AMBIGUOUS = (
-    "cells were left out of which nothing tells whether their sign marks decimals or thousands"
-)
+NO_NUMBERS = "non-numeric cells"
+AMBIGUOUS = "cells whose separator may mark decimals or thousands were left out"
 
 
 class Totals(quantities.PrintedTotals):
     """Collect rows of `aggregate` from the tables of one recording.
 
-    By line: `no_numbers`, cells that are no numbers; `ambiguous`, cells that could be two; `cut`, cells
+    By line: `no_numbers`, cells that are not numbers; `ambiguous`, cells that could be two; `cut`, cells
     whose decimals were cut; `disagreeing`, sizes of another number of operations than the times are of.
     `repeated` are tables that were not read because another one holds the same.
     """
@@ -434,14 +432,14 @@ class Totals(quantities.PrintedTotals):
 
     def notes(self) -> Iterator[Note]:
         """Yield what was rounded, cut or left out."""
-        yield from self.rounding_notes("{}: sums of bytes")
+        yield from self.rounding_notes("{}: byte totals")
         cut = (
-            "decimals were cut: numbers may be up to one of their unit more than is printed; "
+            "decimals were cut: numbers may be up to one unit larger than printed; "
             "nsys stats -f csv prints them in full"
         )
         cut_facts = frozenset(self._cut_facts)
         yield from line_notes("decimals-cut", Severity.APPROXIMATED, cut, self.cut, cut_facts)
-        disagree = "sizes of operations of which another table tells another number were left out"
+        disagree = "sizes of operations with another count in another table were left out"
         for slug, text, lines in (
             ("cell-unreadable", NO_NUMBERS, self.no_numbers),
             ("tables-disagree", disagree, self.disagreeing),
@@ -451,9 +449,9 @@ class Totals(quantities.PrintedTotals):
         yield from unreadable_notes(self.unread)
         yield from self.incomplete_notes()
         for kind in self.repeated:
-            yield not_read_note(f"{kind.value}, which another table of this file tells in full,", 1)
+            yield not_read_note(f"{kind.value}, which another table of this file has in full,", 1)
         if self.rows:
-            text = "the tables add up over all processes and devices of the recording"
+            text = "the tables add up all processes and devices of the recording"
             yield Note("processes-merged", Severity.INFO, text, 1, "", TOTALS)
 
 

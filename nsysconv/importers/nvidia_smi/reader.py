@@ -327,13 +327,10 @@ class _Log:
             yield Note("time-zone-assumed", severity, text, facts=_UTC)
         elif self._zero is not None:
             has_both = "`nvidia-smi dmon -o DT` has both"
-            text = f"times without a date ({has_both}): distances hold, the day is not known"
+            text = f"times without a date ({has_both}): distances are valid, the day is unknown"
             yield Note("no-time-base", Severity.INFO, text, facts=_UTC)
-        no_time = (
-            "rows that do not tell when they were sampled: query `timestamp`, or use "
-            "`nvidia-smi dmon -o DT`"
-        )
-        no_gpu = "rows that do not tell which GPU they are of: query `index` or `uuid`, too"
+        no_time = "rows without a sample time: query `timestamp`, or use `nvidia-smi dmon -o DT`"
+        no_gpu = "rows without a GPU: also query `index` or `uuid`"
         for slug, text, count in (
             ("sample-without-time", no_time, self._without_time),
             ("sample-without-gpu", no_gpu, self._without_gpu),
@@ -342,7 +339,7 @@ class _Log:
                 yield Note(slug, Severity.INFO, text, count, "", _METRICS)
         yield from self._cell_notes()
         for slug, text, lines in (
-            ("line-unreadable", "lines that are no rows of the log", self._rejected),
+            ("line-unreadable", "lines that are not log rows", self._rejected),
             ("impossible-time", "rows more than 104 days from the first one", self._too_far),
         ):
             if lines.count:
@@ -357,13 +354,13 @@ class _Log:
         odd = {name: tally for name, tally in self._tallies.items() if tally.odd}
         words = [name for name, tally in odd.items() if not tally.numbers]
         if words:
-            text = f"columns of words, of which no samples are made: {', '.join(words)}"
+            text = f"columns of words, which were not read: {', '.join(words)}"
             yield Note("column-not-read", Severity.INFO, text, len(words), "", _METRICS)
         mixed = [(name, tally) for name, tally in odd.items() if tally.numbers]
         if mixed:
             name, first = mixed[0]
             count = sum(tally.odd for _, tally in mixed)
-            text = "cells that are neither a number nor what nvidia-smi writes for none"
+            text = "cells that are neither numbers nor a placeholder of nvidia-smi"
             where = f"{name}: {first.first_odd}"
             yield Note("cell-unreadable", Severity.DROPPED, text, count, where, _METRICS)
 

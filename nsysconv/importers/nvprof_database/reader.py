@@ -418,7 +418,7 @@ def _process_notes(survey: DatabaseSurvey) -> Iterator[Note]:
         severity = Severity.APPROXIMATED
         yield Note("process-assumed", severity, text, gpu_rows, facts=_KERNELS)
     for source in sorted(survey.ids.process_zero & survey.times.keys()):
-        text = f"{source} names the process 0; it is not known"
+        text = f"{source} has process number 0; the process is unknown"
         facts, count = frozenset({tables.FACTS[source]}), survey.times[source].count
         yield Note("process-assumed", Severity.INFO, text, count, source, facts)
 
@@ -433,7 +433,7 @@ def _call_notes(probe: Probe, ids: Identities) -> Iterator[Note]:
         if unknown:
             numbers = ", ".join(map(str, unknown))
             count, first = count_rows(probe, source, f"cbid IN ({numbers})")
-            text = f"{source}: functions {numbers} are not known; shown by their number"
+            text = f"{source}: unknown functions {numbers}; shown by number"
             facts = frozenset({Fact.API_CALLS})
             yield Note("unknown-code", Severity.APPROXIMATED, text, count, first, facts)
 
@@ -446,7 +446,7 @@ def _code_notes(probe: Probe, ids: Identities) -> Iterator[Note]:
     for (table, column), codes in unknown.items():
         numbers = ", ".join(map(str, codes))
         count, first = count_rows(probe, table, f"{column} IN ({numbers})")
-        text = f"{column} {numbers} is not known; shown as Unknown"
+        text = f"unknown {column} {numbers}; shown as Unknown"
         facts = frozenset({tables.FACTS[table]})
         yield Note("unknown-code", Severity.APPROXIMATED, text, count, first, facts)
 
@@ -456,7 +456,7 @@ def _impossible_name_notes(probe: Probe, ids: Identities) -> Iterator[Note]:
         highest = names.MAX_CALL if column == "cbid" else names.MAX_TEXT_ID
         wrong = f"typeof({column}) = 'integer' AND {column} NOT BETWEEN 0 AND {highest}"
         count, first = count_rows(probe, table, wrong)
-        text = f"{column} of {table} is no number of a name; these rows have none"
+        text = f"{column} of {table} is not a name id; these rows have no name"
         yield Note("nameless-id", Severity.APPROXIMATED, text, count, first)
 
 
@@ -470,22 +470,22 @@ def _unread_notes(probe: Probe) -> Iterator[Note]:
 
 def _serial_kernels_note(probe: Probe, survey: DatabaseSurvey) -> Note:
     measured = any(table in probe.tables and has_rows(probe, table) for table in _MEASUREMENTS)
-    text = "kernels ran one after the other, because the profiler was told to"
+    text = "kernels were serialized because the profiler was asked to"
     if measured or not survey.times.keys() & {*tables.LAYERS, tables.CONCURRENT_KERNEL}:
         text = (
-            "kernels ran one after the other, perhaps several times each, while the profiler "
+            "kernels were serialized, perhaps run several times each, while the profiler "
             "measured events or metrics: they took longer than they do alone"
         )
     source = tables.SERIAL_KERNEL
     count = survey.times[source].count
-    return Note("kernels-serialised", Severity.APPROXIMATED, text, count, source, _KERNELS)
+    return Note("kernels-serialized", Severity.APPROXIMATED, text, count, source, _KERNELS)
 
 
 def _marker_notes(probe: Probe) -> Iterator[Note]:
     table = tables.MARKER
-    text = "whether a range was pushed or started was told by the threads that began and ended it"
+    text = "whether a range was pushed or started was inferred from the threads that began and ended it"
     yield Note("range-style-assumed", Severity.INFO, text, where=table, facts=_RANGES)
-    # Flags that are no number are none of these either.
+    # Flags that are not numbers are none of these either.
     neither = f"NOT coalesce({tables.EVENTS[table]}, 0)"
     count, first = count_rows(probe, table, neither)
     if count:
@@ -498,10 +498,10 @@ def _marker_notes(probe: Probe) -> Iterator[Note]:
 # number, and the number of rows that it counts.
 _ODD_PAIRS = (
     ("range-unclosed", Severity.INFO, "ranges that were never closed", "NOT ended", "begun"),
-    ("range-unopened", Severity.DROPPED, "ends of ranges whose beginning was not recorded",
+    ("range-unopened", Severity.DROPPED, "range ends whose start was not recorded",
      "NOT begun", "ended"),
     ("range-number-shared", Severity.APPROXIMATED,
-     "ranges share their number with others; they end with the first of them",
+     "ranges that share a number; each ends with the first end of that number",
      "max(begun, ended) > 1", "max(begun, ended)"),
     ("negative-duration", Severity.APPROXIMATED,
      "ranges that end before they begin: their end is not recorded",
@@ -543,7 +543,7 @@ def _name_notes(demangles: bool, symbols: int, nameless: int) -> Iterator[Note]:
         )
         yield Note("symbols-only", Severity.INFO, text, symbols, "StringTable", _KERNELS)
     if nameless:
-        text = "names that the file refers to but does not hold"
+        text = "names that the file refers to but lacks"
         yield Note("nameless-id", Severity.INFO, text, nameless, "StringTable")
 
 
@@ -556,7 +556,7 @@ def _repeated_peer_notes(probe: Probe) -> list[Note]:
     columns = ", ".join(shared)
     repeated = f"copyKind = {tables.PTOP} AND ({columns}) IN (SELECT {columns} FROM {peers})"
     count, first = count_rows(probe, copies, repeated)
-    text = "peer copies stand in two tables and are counted once"
+    text = "peer copies are in two tables and are counted once"
     facts = frozenset({Fact.MEMCPYS})
     note = Note("peer-copy-repeated", Severity.INFO, text, count, first, facts)
     return [note] if count else []

@@ -145,9 +145,7 @@ def _time_range(probe: Probe, source: str) -> TimeRange:
 _NANOSECONDS = 1_000_000_000
 # September 2001. No machine runs for 31 years.
 _TIMES_OF_DAY = 10**18
-_NO_BASE = Note(
-    "no-time-base", Severity.INFO, "times count from a moment that the file does not tell"
-)
+_NO_BASE = Note("no-time-base", Severity.INFO, "times count from an unrecorded moment")
 
 
 def read_clock(times: Mapping[str, TimeRange]) -> Clock:
@@ -283,7 +281,7 @@ _NOTE_ROW: dict[str, Callable[[Identities, str, Row], None]] = {
     tables.RUNTIME: _note_call,
     tables.DRIVER: _note_call,
     tables.UNIFIED_MEMORY: _note_migration,
-    # Synchronisations name nobody: only the types of their cells matter.
+    # Synchronizations name nobody: only the types of their cells matter.
     tables.SYNCS: lambda ids, source, row: None,
     tables.MARKER: _note_object,
     tables.OVERHEAD: _note_object,

@@ -64,7 +64,7 @@ class DatabaseContext(sqlite_mapping.MappingContext):
     """Decisions of the survey of a database for its mappings.
 
     `pid`: the file's only process. `repeated_peers`: some peer copies are in two tables.
-    `has_looks`: ranges have colours and categories.
+    `has_looks`: ranges have colors and categories.
     """
 
     pid: int | None

@@ -147,7 +147,7 @@ class _PrintedRecording:
         if len(pids := set(self._pids)) > 1:
             text = (
                 f"the joined files are of several runs (processes {', '.join(map(str, sorted(pids)))}): "
-                "links hold only as far as the runs made the same calls in the same order"
+                "links are valid only if the runs made the same calls in the same order"
             )
             facts = frozenset({Fact.API_LINKS})
             self._notes.append(Note("joined-runs", Severity.APPROXIMATED, text, 1, "", facts))
@@ -212,7 +212,7 @@ class _PrintedRecording:
                 # A kind without a row is not known to have none.
                 self._unread |= _EVENT_FACTS[table.header.kind]
             if count := reader.unitless:
-                text = "a table's row of units is missing: its times were taken as nanoseconds"
+                text = "a table's units row is missing: its times were read as nanoseconds"
                 where, severity = f"line {table.line}", Severity.APPROXIMATED
                 self._notes.append(Note("number-ambiguous", severity, text, count, where, EVENTS))
 
@@ -220,17 +220,17 @@ class _PrintedRecording:
         for part in self._parts:
             yield from message_notes(part.run.messages)
             for table, count in part.run.not_read.items():
-                text = f"{table} has no table in a store yet and was not read"
+                text = f"{table} is not supported yet and was not read"
                 yield Note("rows-not-read", Severity.INFO, text, count)
             if tables := part.survey.nsys_tables:
                 text = f"tables of nsys stats in the same file were left out: {', '.join(tables)}"
                 yield Note("mixed-output", Severity.DROPPED, text, tables.total())
         if ids.symbols_only:
-            text = "the log spells symbols of kernels, and no demangler is installed"
+            text = "the log prints kernel symbols, and no demangler is installed"
             facts = frozenset({Fact.KERNELS})
             yield Note("symbols-only", Severity.INFO, text, ids.symbols_only, "", facts)
         if not self._pids:
-            text = "the log does not say which process it is of"
+            text = "the log does not name its process"
             yield Note("process-unnamed", Severity.INFO, text)
         if any(NvprofTable.GPU_TRACE in part.run.no_data for part in self._parts):
             call = ids.working_call()
@@ -244,7 +244,7 @@ _API = frozenset({Fact.API_CALLS, Fact.API_TOTALS})
 _METRICS = frozenset({Fact.METRICS})
 _MIGRATIONS = frozenset({Fact.UNIFIED_MEMORY, Fact.UNIFIED_MEMORY_TOTALS})
 
-_DIAGNOSTIC, _SERIALISED = "profiler-diagnostic", "kernels-serialised"
+_DIAGNOSTIC, _SERIALIZED = "profiler-diagnostic", "kernels-serialized"
 _INFO, _DROPPED = Severity.INFO, Severity.DROPPED
 # What a message says -> slug, severity, our text, what it touches. `{}` is the message's number.
 _MESSAGES: tuple[tuple[re.Pattern[str], str, Severity, str, frozenset[Fact]], ...] = tuple(
@@ -255,23 +255,23 @@ _MESSAGES: tuple[tuple[re.Pattern[str], str, Severity, str, frozenset[Fact]], ..
         (r"\b(\d{1,18}) records have invalid timestamps due to insufficient", _DIAGNOSTIC, _DROPPED,
          "the profiler lost the times of {} records because its buffers were too small "
          "(--device-buffer-size)", _GPU),
-        (r"kernel\(s\) will be replayed", _SERIALISED, _INFO,
-         "kernels were run several times, one after the other, to collect events or metrics",
+        (r"kernel\(s\) will be replayed", _SERIALIZED, _INFO,
+         "kernels were serialized and run several times to collect events or metrics",
          _GPU | _METRICS),
         (r"One or more events or metrics can't be profiled", _DIAGNOSTIC, _DROPPED,
          "some events or metrics could not be measured", _METRICS),
         (r"Found (\d{1,18}) invalid range marker", _DIAGNOSTIC, _DROPPED,
-         "{} markers of ranges were invalid", frozenset({Fact.RANGE_TOTALS})),
+         "{} range markers were invalid", frozenset({Fact.RANGE_TOTALS})),
         (r"Profiling results might be incorrect with current version of nvcc", _DIAGNOSTIC, _INFO,
          "the profiler doubts its results for programs built with a compiler before CUDA 9",
          frozenset()),
         (r"not supported on devices with compute capability|doesn't support the underlying device",
          _DIAGNOSTIC, _DROPPED,
-         "nvprof does not support this GPU and recorded nothing of it; use nsys profile", _GPU),
+         "nvprof does not support this GPU and did not record it; use nsys profile", _GPU),
         (r"Unified Memory Profiling is not supported", _DIAGNOSTIC, _DROPPED,
          "unified memory was not profiled: the GPUs have no peer-to-peer access", _MIGRATIONS),
         (r"Auto boost enabled", _DIAGNOSTIC, _INFO,
-         "the GPU changed its clock by itself while it was profiled", frozenset()),
+         "the GPU changed its clock automatically during profiling", frozenset()),
         (r"Application received signal (\d{1,18})|Application returned non-zero code (\d{1,18})",
          _DIAGNOSTIC, _INFO, "the program ended with signal or status {}", frozenset()),
         (r"ERR_NVGPUCTRPERM|not have permission to (?:profile|access)", _DIAGNOSTIC, _DROPPED,
@@ -296,5 +296,5 @@ def message_notes(messages: Iterable[tuple[int, str]]) -> Iterator[Note]:
         else:
             unknown.append(line)
     if unknown:
-        text = "the profiler left messages that nsysconv does not know; read them in the log"
+        text = "the profiler left messages unknown to nsysconv; read them in the log"
         yield Note(_DIAGNOSTIC, Severity.INFO, text, len(unknown), f"line {unknown[0]}")

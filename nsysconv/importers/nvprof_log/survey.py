@@ -41,7 +41,7 @@ _GROUP = 3
 
 
 def spelled(text: str, unit: str = "") -> ValueRange | None:
-    """Return a cell's value in its own unit, or its column's; None if it is no number of a known unit."""
+    """Return a cell's value in its own unit, or its column's; None for no number of a known unit."""
     scaled = _scaled(text, unit)
     if scaled is None:
         return None
@@ -145,7 +145,7 @@ _NAMES = {"Name", "Kernel"}
 _BEGINS_NAME = re.compile(r"\s*[^\W\d]|\s*[\[(<~:]")
 _GAP = re.compile(r"\s{2,}")
 _ON_GPU = {"Device", "Grid X", "Grid Size", "Size", "Stream"}
-# Lines without any of these are no headers.
+# Lines without any of these are not headers.
 _HEADER_WORDS = re.compile(r"Start|Time\(%\)|Invocations|Total Size|Context")
 
 
@@ -240,7 +240,7 @@ _TEXT_ROWS = {
 }
 _WRITTEN = "Generated result file:"
 _MOST_WRITTEN = 20
-# How a line begins that is no row of a trace: in CSV, and in text.
+# How a line begins that is not a row of a trace: in CSV, and in text.
 _OTHER_LINE = {True: re.compile(rb"\n[^0-9]"), False: re.compile(rb"\n[^0-9 ]")}
 
 

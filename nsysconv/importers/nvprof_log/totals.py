@@ -198,7 +198,7 @@ class Totals(PrintedTotals):
 
     def notes(self) -> Iterator[Note]:
         """Yield what was rounded or left out."""
-        yield from self.rounding_notes("bytes of migrations")
+        yield from self.rounding_notes("migrated bytes")
         for kind, count in self._unknown_types.items():
             text = f"totals of the unknown type {kind!r} were left out"
             yield Note("category-unknown", Severity.DROPPED, text, count)
@@ -322,12 +322,12 @@ class Counters:
         facts = frozenset({Fact.METRICS})
         yield from unreadable_notes(self._unread, facts)
         if self._overflows:
-            text = "values that the counters could not hold are not recorded"
+            text = "values too large for the counters are not recorded"
             yield Note("counter-overflow", Severity.DROPPED, text, self._overflows, "", facts)
 
 
 def _rows_by_kernel(table: PrintedTable) -> Iterator[tuple[int, Cells | None]]:
-    # None for lines that are no rows. Text names device and kernel in lines above the rows.
+    # None for lines that are not rows. Text names device and kernel in lines above the rows.
     above = {"Device": table.device} if table.device else {}
     for line, text in table.lines:
         if device := DEVICE.match(text):

@@ -64,7 +64,7 @@ class LogLines:
     def rows(self, other: re.Pattern[bytes]) -> Iterator[RowSpan]:
         """Yield the places of the rows that begin with the last line, and pass over them.
 
-        `other` matches a newline and how a line begins that is no row.
+        `other` matches a newline and how a line begins that is not a row.
         """
         place, line = self.start - self._base, self.line
         while not other.match(b"\n" + self._chunk[place : place + 1]):

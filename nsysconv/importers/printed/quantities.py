@@ -174,19 +174,19 @@ class PrintedTotals:
     def rounding_notes(self, sizes: str) -> Iterator[Note]:
         """Yield how exactly sums are known, by fact; those of bytes are called `sizes`."""
         for slug, sums, words, unit in (
-            ("rounded-times", self.times, "{}: sums of time", "ns"),
+            ("rounded-times", self.times, "{}: time totals", "ns"),
             ("rounded-bytes", self.sizes, sizes, "bytes"),
         ):
             for fact, rounded in sums.items():
                 if rounded.count:
-                    step = f"are known to {float(rounded.step):,.0f} {unit} at the worst"
+                    step = f"are accurate to {float(rounded.step):,.0f} {unit} or better"
                     text = f"{words.format(fact.label)} {step}"
                     facts = frozenset({fact})
                     yield Note(slug, Severity.APPROXIMATED, text, rounded.count, "", facts)
 
     def incomplete_notes(self) -> Iterator[Note]:
         """Yield the note on tables that lack rows."""
-        text = "the shares of a table's rows do not add up to 100 %: rows of it are missing"
+        text = "the shares in a table do not add up to 100 %: rows are missing"
         yield from line_notes("totals-incomplete", Severity.DROPPED, text, self.incomplete)
 
 

@@ -25,7 +25,7 @@ _JSON_STARTS = (b'{"', b"{\n", b"[{", b"[\n")
 _FENCE = re.compile(rb"^[ \t>]*(?:```|~~~)", re.MULTILINE)
 _ROWS_OF_A_PROFILE = 2
 _MOST_DIGITS = 18
-_UNREADABLE = "lines inside a table that are no rows of it were left out"
+_UNREADABLE = "lines inside a table that are not table rows were left out"
 
 
 # -- whole files
@@ -112,7 +112,7 @@ def parse_digits(text: str) -> int | None:
 
 @dataclass
 class RejectedLines:
-    """Lines that are no rows of the table around them: how many, the first, and the last."""
+    """Lines that are not rows of the table around them: how many, the first, and the last."""
 
     count: int = 0
     first: int = 0
@@ -155,7 +155,7 @@ def line_notes(
 
 
 def unreadable_notes(lines: Sequence[int], facts: frozenset[Fact] = frozenset()) -> Iterator[Note]:
-    """Yield the note on lines inside a table that are no rows of it."""
+    """Yield the note on lines inside a table that are not rows of it."""
     yield from line_notes("line-unreadable", Severity.DROPPED, _UNREADABLE, lines, facts)
 
 

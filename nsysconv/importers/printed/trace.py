@@ -37,7 +37,7 @@ _KERNEL_COLUMNS = {
 }
 SHARED_MEMORY = {"static": "static_shared_bytes", "dynamic": "dynamic_shared_bytes"}
 _UNKNOWN_MEMORY = codes.MEMORY_KINDS.index("Unknown")
-# What two spellings of one size may differ by, per byte: more than a double differs from its neighbours.
+# What two spellings of one size may differ by, per byte: more than a double differs from its neighbors.
 _SLACK = 1e-12
 # What is parsed at once: it fits into a processor's cache, which halves the time.
 _BLOCK_BYTES = 1 << 20
@@ -187,19 +187,19 @@ def table_cells(
 
 # What the rows of traces count -> slug, severity, text.
 _COUNTED = {
-    "no time": ("wrong-type", Severity.DROPPED, "rows whose time is no number were left out"),
+    "no time": ("wrong-type", Severity.DROPPED, "rows whose time is not a number were left out"),
     "impossible time":
         ("impossible-time", Severity.DROPPED, "rows with impossible times were left out"),
     "negative duration":
         ("negative-duration", Severity.DROPPED, "rows that end before they start were left out"),
     "unknown operation":
-        ("category-unknown", Severity.DROPPED, "rows of GPU work of an unknown kind were left out"),
+        ("category-unknown", Severity.DROPPED, "rows of unknown GPU work were left out"),
     "unknown direction": ("unknown-code", Severity.INFO,
-                          "directions of copies that are not known are shown as Unknown"),
+                          "unknown copy directions are shown as Unknown"),
     "unknown memory": ("unknown-code", Severity.INFO,
-                       "kinds of memory that are not known are shown as Unknown"),
+                       "unknown memory kinds are shown as Unknown"),
     "fault": ("rows-not-read", Severity.INFO,
-              "page faults and the like on unified memory are no GPU work and were not read"),
+              "page faults and the like on unified memory are not GPU work and were not read"),
 }  # fmt: skip
 
 
@@ -259,10 +259,10 @@ class TraceTally:
             if self.counts[reason]:
                 yield Note(slug, severity, text, self.counts[reason], "", EVENTS)
         if self.time_step > 1 and self.time_rows:
-            text = f"times are spelled in steps of {self.time_step:,.0f} ns"
+            text = f"times have a resolution of {self.time_step:,.0f} ns"
             yield Note("rounded-times", Severity.APPROXIMATED, text, self.time_rows, "", EVENTS)
         if self.rounded:
-            text = f"bytes of copies are known to {self.bytes_step:,.0f} bytes at the worst"
+            text = f"copy sizes are accurate to {self.bytes_step:,.0f} bytes or better"
             yield Note("rounded-bytes", Severity.APPROXIMATED, text, self.rounded, "", SIZES)
 
 

@@ -158,7 +158,7 @@ def straggler(waits: Waits, span_ns: int, exposed: Mapping[str, int]) -> tuple[i
         "who": who,
         "each": " each on average" if len(waited) > 1 else "",
         "waited": human(whole, Unit.NS),
-        "exposed": f", {human(time, Unit.NS)} of it with no computation beside it"
+        "exposed": f", {human(time, Unit.NS)} of it without overlapping computation"
         if time < whole
         else "",
     }
@@ -167,7 +167,7 @@ def straggler(waits: Waits, span_ns: int, exposed: Mapping[str, int]) -> tuple[i
 
 
 def collective_wait(waits: Waits, straggler: int) -> tuple[int, Found] | None:
-    """Measure what ranks waited for others than this one; say which rank waited most in all."""
+    """Measure what ranks waited for others than this one; say which rank waited most in total."""
     others = np.arange(len(waits.who)) != straggler
     waited = waits.by_last[others].sum(axis=0)
     total = int(waited.sum())

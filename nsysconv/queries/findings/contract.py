@@ -123,7 +123,7 @@ class Scene:
         return limit is not None and measured is not None and measured.value > limit
 
     def has(self, rule: str, measure: Measure) -> bool:
-        """Return whether there is a finding of a rule; one that cannot look has none."""
+        """Return whether there is a finding of a rule; one that could not run has none."""
         try:
             return self.speaks(rule, measure(self))
         except NotRecorded:

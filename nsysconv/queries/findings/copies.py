@@ -55,7 +55,7 @@ def _longest(ops: GpuOps, which: Array) -> str | None:
 
 
 def copy_bound(scene: Scene) -> Found | None:
-    """Measure exposed copies and sets."""
+    """Measure exposed copies and memsets."""
     time = scene.times["memcpy"] + scene.times["memset"]
     kinds = (scene.ops.kind == OpKind.MEMCPY) | (scene.ops.kind == OpKind.MEMSET)
     ops, column = scene.copies

@@ -113,8 +113,8 @@ def _doing(activity: HostActivity, found: Gaps) -> str:
     kind, name = top = max(by_name, key=lambda key: by_name[key])
     time = human(by_name[top], Unit.NS)
     if kind == "outside":
-        return f", {time} of it in nothing that is recorded"
-    return f", {time} of it in the {kind.replace('_', ' ')} {shorten(name, _NAME)}"
+        return f", {time} of it in unrecorded host code"
+    return f", {time} of it in {kind.replace('_', ' ')} {shorten(name, _NAME)}"
 
 
 def _loading_time(scene: Scene, found: Gaps) -> int:
@@ -175,7 +175,7 @@ def _longest_load(scene: Scene) -> str | None:
     return event
 
 
-# What a call may return that is no failure, beside 0: not ready, access to a peer is on already, and, at
+# What a call may return that is not a failure, beside 0: not ready, peer access is on already, and, at
 # the end of a process, that its context is gone (docs/definitions.md).
 _NO_FAILURES = np.array([4, 600, 704, 709])
 _FAILURES = {

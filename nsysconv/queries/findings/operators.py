@@ -340,7 +340,7 @@ def zero_grad(scene: Scene) -> Found | None:
     time = _from_first_to_last(scene, group)
     details = {
         "calls": counted(int(np.count_nonzero(ops)), "call", "calls"),
-        "count": counted(int(ops.sum()), "kernel or set", "kernels and sets"),
+        "count": counted(int(ops.sum()), "kernel or memset", "kernels and memsets"),
     }
     return Found(scene.of_span(time), time, details)
 

@@ -86,25 +86,25 @@ LEFT_OUT = "the operations that the slice leaves out"
 
 COLUMNS = (
     PROFILE,
-    Column("rank", Unit.ID, "Rank on which it costs most; null: none known."),
-    Column("device_id", Unit.ID, "Device on which it costs most; null: of all."),
-    Column("rule", Unit.TEXT, "The rule, see docs/definitions.md.", key=True),
+    Column("rank", Unit.ID, "Rank with the largest cost; null: unknown."),
+    Column("device_id", Unit.ID, "Device with the largest cost; null: all."),
+    Column("rule", Unit.TEXT, "The check, see docs/definitions.md.", key=True),
     Column(
         "kind",
         Unit.TEXT,
-        "saving: what could go; cost: where time goes; risk: what may end a run.",
+        "saving: avoidable time; cost: where time goes; risk: what may end a run.",
     ),
-    Column("saving_ns", Unit.NS, "An upper bound of what could be won; null for others."),
-    Column("cost_ns", Unit.NS, "What it takes; null for others."),
+    Column("saving_ns", Unit.NS, "Upper bound of the time saved; null for other kinds."),
+    Column("cost_ns", Unit.NS, "Time it takes; null for other kinds."),
     Column(
         "share_pct",
         Unit.PCT,
-        "The saving or the cost as a share of the time of the account; null for risks.",
+        "Saving or cost as a share of the time in the breakdown; null for risks.",
     ),
-    Column("value", Unit.REAL, "What the rule measured, in `unit`."),
-    Column("threshold", Unit.REAL, "Above which value there is a finding."),
-    Column("unit", Unit.TEXT, "Of value and threshold.", brief=False),
-    Column("step", Unit.TEXT, "The step that it is of; null: none.", brief=False),
+    Column("value", Unit.REAL, "What the check measured, in `unit`."),
+    Column("threshold", Unit.REAL, "The check reports values above it."),
+    Column("unit", Unit.TEXT, "Unit of value and threshold.", brief=False),
+    Column("step", Unit.TEXT, "The step it belongs to; null: none.", brief=False),
     Column(
         "stream_id", Unit.ID, "Stream of what ended the costliest gap; null: none.", brief=False
     ),
@@ -113,30 +113,30 @@ COLUMNS = (
     Column(
         "event",
         Unit.TEXT,
-        "What ended that gap, or else the longest event of the finding, by its id for `nsysconv why`; "
+        "Id, for `nsysconv why`, of what ended that gap, or else of the longest event involved; "
         "null: none.",
         brief=False,
     ),
     Column(
         "where",
         Unit.TEXT,
-        "That rank and device in words, or the profile, where there are several; null: there is one.",
+        "That rank and device in words, or the profile; null: there is only one.",
         brief=False,
     ),
-    count_column("device_count", "Devices (of a run: of all ranks) with this finding."),
-    Column("finding", Unit.TEXT, "The finding in a sentence."),
+    count_column("device_count", "Devices (of a run: of all ranks) that show it."),
+    Column("finding", Unit.TEXT, "The bottleneck in a sentence."),
     Column("advice", Unit.TEXT, "What to do about it."),
-    Column("report", Unit.TEXT, "The report that shows the rows behind it.", brief=False),
+    Column("report", Unit.TEXT, "The report with the rows behind it.", brief=False),
     Column("slice", Unit.TEXT, "The part of the profile to look at, as flags.", brief=False),
 )
 
 OPTIONS = (
-    Option("ignore", None, "Rules that are left out, with commas between them."),
+    Option("ignore", None, "Checks to skip, separated by commas."),
     *(
         Option(
             name,
             None,
-            f"Threshold of the rule {name}, {each.unit}: {each.threshold:g} by default"
+            f"Threshold of the check {name}, {each.unit}: {each.threshold:g} by default"
             + ("." if each.on else ", but it is off."),
         )
         for name, each in words().items()
@@ -166,13 +166,13 @@ class Partial:
 
 
 def ignored(request: Request) -> list[str]:
-    """Return the rules that are left out by request. Raises UsageError for words that are no rules."""
+    """Return the rules that are left out by request. Raises UsageError for words that are not rules."""
     text = request.options.get("ignore")
     names = [] if text is None else [name.strip() for name in text.split(",") if name.strip()]
     for name in names:
         if name not in words():
             hint = f"There are: {', '.join(words())}"
-            raise UsageError(f"no rule {name!r}", hint=hint)
+            raise UsageError(f"no check {name!r}", hint=hint)
     return names
 
 
@@ -184,7 +184,7 @@ def partial(timeline: Timeline, request: Request) -> Partial:
     blind = {
         name: lacking for name in wanted if (lacking := _lacking(words()[name], facts)) is not None
     }
-    if any(note.slug == "kernels-serialised" for note in timeline.profile.notes):
+    if any(note.slug == "kernels-serialized" for note in timeline.profile.notes):
         for name in wanted:
             if words()[name].kind != RISK:
                 blind.setdefault(name, _IN_TURN)
@@ -217,7 +217,7 @@ def partial(timeline: Timeline, request: Request) -> Partial:
 def _on_device(
     timeline: Timeline, device: int, request: Request, wanted: list[str], blind: dict[str, str]
 ) -> _Device:
-    # Adds to `blind` why rules cannot look. The scene, with all that it keeps, is gone in the end.
+    # Adds to `blind` why rules could not run. The scene, with all that it keeps, is gone in the end.
     scene = Scene(timeline, device, request)
     rank = timeline.rank_of(timeline.pids_on(device))
     if not timeline.holds_all_ops_on(device):
@@ -523,7 +523,7 @@ class Findings:
                 by_reason.setdefault(reasons[0], []).append(name)
         if by_reason:
             text = "; ".join(f"{', '.join(names)}: {why}" for why, names in by_reason.items())
-            text = f"cannot look: {text}"
+            text = f"checks that could not run: {text}"
             yield Note("rules-cannot-look", Severity.INFO, text)
 
 
@@ -577,7 +577,7 @@ def _of_one(rule: Words, found: Found) -> str:
     if 2 * found.most_ns <= found.time_ns or not found.time_ns:
         return ""
     share = human(100 * found.most_ns / found.time_ns, Unit.PCT)
-    return f" One {rule.one} makes {share} of it."
+    return f" One {rule.one} accounts for {share} of it."
 
 
 # API calls are made on no device.
@@ -585,7 +585,7 @@ _OVER_DEVICES = frozenset(reports_that_are("split")) - {"api_vs_kernel"}
 
 
 FINDINGS = Query(
-    title="What holds it back",
+    title="Bottlenecks",
     any_of={
         Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.UNIFIED_MEMORY, Fact.GRAPH_LAUNCHES,
         Fact.API_CALLS, Fact.RANGES, Fact.OPERATORS,

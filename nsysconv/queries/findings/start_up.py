@@ -84,7 +84,7 @@ def _joined(one: Union, other: Union) -> Union:
 def _own_work(scene: Scene, low: int, high: int) -> str:
     # The clause names what is not in the time before it.
     own = uncovered(scene.profiler, scene.busy, low, high)
-    return f"; the profiler's own work took {human(own, Unit.NS)} more" if own else ""
+    return f"; profiler overhead adds {human(own, Unit.NS)}" if own else ""
 
 
 def _clause(time: int, whole: int, where: str) -> str:
@@ -98,7 +98,7 @@ def _during(scene: Scene, which: Array, low: int, high: int, taken: Union, whole
     parts = [(inside, f"in {name}")]
     if Fact.API_CALLS in scene.timeline.profile.facts:
         outside = whole - uncovered(scene.calls_at(which), taken, low, high)
-        parts.append((outside, "outside of the API's calls"))
+        parts.append((outside, "outside API calls"))
     said = sorted((part for part in parts if part[0] * 10 >= whole > 0), reverse=True)
     return "".join(_clause(time, whole, where) for time, where in said)
 
@@ -124,12 +124,12 @@ def _filled_by(scene: Scene, low: int, high: int, taken: Union, whole: int) -> s
             found = time, spans.names[int(names[number])]
     if found is None:
         return ""
-    return _clause(found[0], whole, f"in the range {shorten(found[1], _LONGEST_NAME)}")
+    return _clause(found[0], whole, f"in range {shorten(found[1], _LONGEST_NAME)}")
 
 
 def module_loading(scene: Scene) -> Found | None:
     """Measure the idle time in the window in which code was loaded or a launch took very long."""
-    loading = scene.calls_named(called("initialisation"))
+    loading = scene.calls_named(called("initialization"))
     long = scene.calls_named(called(*LAUNCHES), _LONG_LAUNCH_NS)
     which = distinct(np.concatenate((loading, long)))
     low, high = scene.window.start, scene.window.end
@@ -162,9 +162,7 @@ def warm_up(scene: Scene) -> Found | None:
         "first_step": mine[0].name[0],
         "first": human(int(length[0]), Unit.NS),
         "median": human(median, Unit.NS),
-        "profiler": f", and {human(int(own[0]), Unit.NS)} of the profiler's own work"
-        if own[0]
-        else "",
+        "profiler": f", plus {human(int(own[0]), Unit.NS)} of profiler overhead" if own[0] else "",
     }
     return Found(float(length[0]) / median, time, details, step=mine[0].name[0])
 

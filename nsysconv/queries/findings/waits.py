@@ -133,7 +133,7 @@ def sync_small_copies(scene: Scene) -> Found | None:
         return at_most
     waits = scene.calls_named(called(*WAITS, "blocking_copy"))
     after = gaps_after(scene, waits, which=begun)
-    details = {"count": counted(after.count, "time", "times")}
+    details = {"count": counted(after.count, "blocking copy", "blocking copies")}
     where = gap_at(scene, scene.gaps, after.costliest)
     return Found(scene.of_window(after.time), after.time, details, **where)
 

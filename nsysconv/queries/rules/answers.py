@@ -1,4 +1,4 @@
-"""What a rule says above its rows: what these cost in all and what to do, or that it found nothing."""
+"""What a rule says above its rows: what these cost in total and what to do, or that it found nothing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from nsysconv.report import Unit, human
 
 
 def found(what: str, advice: str) -> Note:
-    """Return what all findings are and cost, `4 copies: 3.42 µs in all`, and what to do about them."""
+    """Return what all findings are and cost, `4 copies: 3.42 µs in total`, and what to do about them."""
     return _answer(f"{what}. {advice}")
 
 

@@ -75,21 +75,21 @@ def _waits_in_words(dur: Array, call_count: int) -> Note:
     if not len(dur):
         return none_of(call_count, "API call", "waits for a device or a stream")
     return found(
-        f"{counted(len(dur), 'call')} waited {duration(int(dur.sum()))} in all",
-        "Leave out those that guard what the order of a stream guarantees anyway; wait for an event "
-        "instead of for everything: cudaEventSynchronize, cudaStreamWaitEvent.",
+        f"{counted(len(dur), 'call')} waited {duration(int(dur.sum()))} in total",
+        "Remove those that only guard what stream order guarantees anyway; wait for an event "
+        "instead of everything: cudaEventSynchronize, cudaStreamWaitEvent.",
     )
 
 
 CUDA_API_SYNC = Query(
-    title="Synchronisation: calls that wait for a device or a stream, longest first",
+    title="Synchronizing calls that wait for a device or a stream, longest first",
     needs={Fact.API_CALLS},
     uses={Fact.THREADS},
     columns=_WAIT_COLUMNS,
     compute=_waiting_calls,
 )
 
-# -- copies and sets
+# -- copies and memsets
 
 _TABLES = {OpKind.MEMCPY: "memcpy", OpKind.MEMSET: "memset"}
 _UNKNOWN, _PAGEABLE = (codes.MEMORY_KINDS.index(name) for name in ("Unknown", "Pageable"))
@@ -163,7 +163,7 @@ def _in_all(ops: _LaunchedOps, kind: str) -> str:
     dur = ops.column("dur_ns")
     spent = duration(int(dur[dur != MISSING].sum()))
     held = duration(int((calls.end[which] - calls.start[which]).sum()))
-    return f"{counted(len(ops), kind)}: {spent} in all, their calls {held}"
+    return f"{counted(len(ops), kind)}: {spent} in total, their calls {held}"
 
 
 def _values(ops: _LaunchedOps, name: str) -> Sequence[Any] | Array:
@@ -200,10 +200,10 @@ def _unknown_kind_notes(
     count = int(np.count_nonzero(unknown & ~guilty))
     if not count:
         return []
-    plural = {"memcpy": "copies", "memset": "sets"}[ops.table]
+    plural = {"memcpy": "copies", "memset": "memsets"}[ops.table]
     if count == len(ops):
-        raise NotRecorded(report, [f"kinds of memory of {plural}"])
-    text = f"{plural} of which the kind of memory is not known; they may belong to the findings"
+        raise NotRecorded(report, [f"memory kinds of {plural}"])
+    text = f"{plural} with an unknown memory kind; they may belong to the findings"
     fact = Fact.MEMCPYS if ops.table == "memcpy" else Fact.MEMSETS
     return [
         Note("memory-kind-unknown", Severity.APPROXIMATED, text, count, facts=frozenset({fact}))
@@ -248,7 +248,7 @@ def _async_copies(timeline: Timeline, request: Request) -> Result:
         _ASYNC_COLUMNS,
         request,
         "asynchronous copy of pageable memory",
-        "Use pinned memory: cudaMallocHost or cudaHostRegister; in PyTorch pin_memory=True.",
+        "Use pinned memory: cudaMallocHost or cudaHostRegister; in PyTorch, pin_memory=True.",
         none_of(len(copies), "asynchronous copy", "is from or to pageable memory"),
         notes,
     )
@@ -292,7 +292,7 @@ def _sync_copies(timeline: Timeline, request: Request) -> Result:
         _SYNC_COLUMNS,
         request,
         "synchronous copy",
-        "Copy with cudaMemcpyAsync from pinned memory on a stream that is not the default one.",
+        "Use cudaMemcpyAsync with pinned memory on a non-default stream.",
         nothing,
     )
 
@@ -322,8 +322,8 @@ CUDA_MEMCPY_SYNC = Query(
 
 _SET_COLUMNS = (
     *_KEYS,
-    Column("memset_id", Unit.ID, "The set, `memset.id`.", key=True),
-    Column("start_ns", Unit.NS, "When the set began."),
+    Column("memset_id", Unit.ID, "The memset, `memset.id`.", key=True),
+    Column("start_ns", Unit.NS, "When the memset began."),
     _DUR,
     Column("bytes", Unit.BYTES, "Bytes set."),
     Column("memory_kind", Unit.TEXT, "Kind of memory."),
@@ -339,15 +339,15 @@ def _sync_sets(timeline: Timeline, request: Request) -> Result:
         sets.take(waited_for),
         _SET_COLUMNS,
         request,
-        "synchronous set of pinned or managed memory",
+        "synchronous memset of pinned or managed memory",
         "Use cudaMemsetAsync, or set host memory on the host.",
-        none_of(len(sets), "synchronous set", "is of pinned or managed memory"),
+        none_of(len(sets), "synchronous memset", "is of pinned or managed memory"),
         notes,
     )
 
 
 CUDA_MEMSET_SYNC = Query(
-    title="Synchronous sets of pinned or managed memory, longest first",
+    title="Synchronous memsets of pinned or managed memory, longest first",
     needs={Fact.MEMSETS, *CALL_FACTS},
     uses={Fact.DEVICES},
     columns=_SET_COLUMNS,

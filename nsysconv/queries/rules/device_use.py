@@ -124,16 +124,16 @@ def _gaps(timeline: Timeline, request: Request) -> Result:
     count = len(order)
     order = order[: request.limit or None]
     use_of_gap, start, end = use_of_gap[order], start[order], end[order]
-    neighbours: dict[str, Any] = {}
+    neighbors: dict[str, Any] = {}
     for side in ("before", "after"):
-        neighbours[f"{side}_table"] = np.full(len(order), None, object)
-        neighbours[f"{side}_id"] = np.full(len(order), MISSING)
+        neighbors[f"{side}_table"] = np.full(len(order), None, object)
+        neighbors[f"{side}_id"] = np.full(len(order), MISSING)
     for i, use in enumerate(uses):
         rows = np.flatnonzero(use_of_gap == i)
-        for side, places in _neighbours(use.ops, start[rows], end[rows]).items():
+        for side, places in _neighbors(use.ops, start[rows], end[rows]).items():
             tables, ids = _tables_and_ids(timeline, use.ops, places)
-            neighbours[f"{side}_table"][rows] = tables
-            neighbours[f"{side}_id"][rows] = ids
+            neighbors[f"{side}_table"][rows] = tables
+            neighbors[f"{side}_id"][rows] = ids
     use_by_row = [uses[i] for i in use_of_gap.tolist()]
     values = {
         "rank": [timeline.ranks.get(use.pid) for use in use_by_row],
@@ -141,7 +141,7 @@ def _gaps(timeline: Timeline, request: Request) -> Result:
         "device_id": [use.device for use in use_by_row],
         "start_ns": start,
         "dur_ns": end - start,
-        **neighbours,
+        **neighbors,
     }
     return Result(values, count, notes=(_gaps_in_words(uses, gaps, shortest),))
 
@@ -162,9 +162,9 @@ def _gaps_in_words(uses: Sequence[_DeviceUse], gaps: Sequence[Union], shortest: 
         return nothing_found(f"no gap of {shortest:g} ms or more ({nearest})")
     spent, span = int(lengths.sum()), sum(use.window.length for use in uses)
     return found(
-        f"{counted(len(lengths), 'gap')} of {shortest:g} ms or more: {duration(spent)} in all, "
+        f"{counted(len(lengths), 'gap')} of {shortest:g} ms or more: {duration(spent)} in total, "
         f"{percent(spent, span):.1f} % of the time in which processes use devices",
-        "Launch the next work before the device has done the last; `idle_gaps` says what the host did "
+        "Launch the next work before the device finishes the last; `idle_gaps` shows what the host did "
         "in each.",
     )
 
@@ -173,7 +173,7 @@ def _all_gaps(uses: Sequence[_DeviceUse]) -> Iterator[Union]:
     return (_long_gaps(use, 1) for use in uses)
 
 
-def _neighbours(ops: GpuOps, low: Array, high: Array) -> dict[str, Array]:
+def _neighbors(ops: GpuOps, low: Array, high: Array) -> dict[str, Array]:
     """Return the places of the operations before and after each gap [low, high); -1: there is none."""
     if not len(ops) or not len(low):
         return {side: np.full(len(low), -1) for side in ("before", "after")}
@@ -190,7 +190,7 @@ GPU_GAPS = Query(
     title="GPU gaps: times in which a process left a device unused, longest first",
     needs=_NEEDS,
     uses=_USES,
-    options=(Option("gap", 500.0, "Gaps of at least so many milliseconds are listed."),),
+    options=(Option("gap", 500.0, "List gaps of at least this many milliseconds."),),
     columns=_GAP_COLUMNS,
     compute=_gaps,
 )
@@ -246,10 +246,10 @@ def _low_use_in_words(
     spent = sum(row["dur_ns"] for row in rows)
     unused = spent - sum(row["in_use_ns"] for row in rows)
     return found(
-        f"{counted(len(rows), 'stretch of low use')}: {duration(spent)} in all, the device unused for "
+        f"{counted(len(rows), 'stretch of low use')}: {duration(spent)} in total, the device unused for "
         f"{duration(unused)} of it",
         "Launch fewer and larger kernels, or use CUDA graphs or more streams; `idle_summary` of that "
-        "time (--time START:END) says why it is idle.",
+        "time (--time START:END) shows why it is idle.",
     )
 
 
@@ -310,11 +310,11 @@ def _ops_inside(
 
 
 GPU_TIME_UTIL = Query(
-    title="Low GPU utilisation: times in which a process used a device little, lowest first",
+    title="Low GPU utilization: times in which a process used a device little, lowest first",
     needs=_NEEDS,
     uses=_USES,
     options=(
-        Option("threshold", 50.0, "Chunks in use for less than so many per cent are listed."),
+        Option("threshold", 50.0, "List chunks with a utilization below this percentage."),
         Option(
             "chunks",
             30,

@@ -143,7 +143,7 @@ def _missing_rows_notes(timeline: Timeline) -> tuple[Note, ...]:
     ]
     if not missing:
         return ()
-    text = f"{' and '.join(missing)} are not recorded: no row is of them"
+    text = f"{' and '.join(missing)} are not recorded and have no rows"
     return (Note("activities-partial", Severity.INFO, text),)
 
 

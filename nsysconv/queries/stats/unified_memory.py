@@ -1,4 +1,4 @@
-"""The tables of `nsys stats` of unified memory: migrations and page faults by address, and in all."""
+"""The tables of `nsys stats` of unified memory: migrations and page faults by address, and in total."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def _columns() -> Iterator[Column]:
         yield Column(
             f"since_on_{where}_ns",
             Unit.NS,
-            f"From its end to the begin of the event; negative: they overlap on the {where}.",
+            f"From its end to the start of the event; negative: they overlap on the {where}.",
         )
     yield duration_column("gap_ns", "The gap of the device that ended as it began; null: none.")
     yield _event("gap_ended_by", "What is taken to have ended that gap, of what began then")

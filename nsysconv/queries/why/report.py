@@ -136,7 +136,7 @@ def why(text: str, timeline: Timeline, request: Request) -> Report:
     table = report_table(COLUMNS, {column.name: [found.get(column.name)] for column in COLUMNS})
     return Report(
         name=NAME,
-        title="Why it began when it did",
+        title="Why it started when it did",
         columns=COLUMNS,
         table=table,
         profiles=(timeline.profile.ref,),

@@ -28,7 +28,7 @@ PARTS = (
     "Over time",
     "Kernels",
     "Operators",
-    "API against GPU",
+    "API vs. GPU",
     "Transfers",
     "Memory",
     "Idle time",

@@ -8,7 +8,7 @@ from statistics import median
 
 from nsysconv.codes import TIME_CLASS_COLUMNS, TIME_CLASSES
 from nsysconv.document import Section
-from nsysconv.render.page.colours import COLOURS
+from nsysconv.render.page.colors import COLOURS
 from nsysconv.render.page.markup import (
     amount,
     escape,
@@ -157,7 +157,7 @@ def _legend(devices: Sequence[Device]) -> Iterator[str]:
 
 
 def account_sentences(summary: Section) -> Iterator[str]:
-    """Yield how busy several devices were beside each other, as markup."""
+    """Yield how busy several devices were side by side, as markup."""
     devices = devices_of(summary)
     if len(devices) < 2:
         return

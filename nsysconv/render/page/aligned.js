@@ -7,7 +7,7 @@
   const status = box.querySelector(".event"), span = box.querySelector(".span"), title = box.querySelector(".pair");
   const { duration } = drawing, SIDES = ["before", "after"];
   const LEFT = 48, TOP = 20, HEAD = 16, ROW = 17, THIN = 5, GAP = 10, SHORTEST = 20;
-  // The style sheet's colours of the sides, where one is busy alone.
+  // The style sheet's colors of the sides, where one is busy alone.
   const ALONE = ["was", "now"];
 
   // Rows of boxes from above to below: before, busy only before, busy only after, after.
@@ -63,13 +63,13 @@
 
   function draw() {
     is_waiting = false;
-    const paint = drawing.colours();
+    const paint = drawing.colors();
     width = drawing.clear(canvas, pair.height, paint);
     if (!width) return;
     const style = getComputedStyle(document.documentElement);
     const of = (name) => style.getPropertyValue(`--${name}`).trim();
     paint.alone = ALONE.map(of);
-    paint.kinds = data.colours.map(of);
+    paint.kinds = data.colors.map(of);
     for (const row of pair.rows) draw_row(row, paint);
     ruler(paint);
     for (const head of pair.heads) {

@@ -12,7 +12,7 @@ from typing import Any
 from nsysconv.document import Section
 from nsysconv.names import WHOLE, escaped, shorten
 from nsysconv.notes import Note
-from nsysconv.render.page.colours import COLOURS
+from nsysconv.render.page.colors import COLOURS
 from nsysconv.render.page.markup import (
     LONGEST,
     amount,
@@ -68,7 +68,7 @@ def _strip(place: str, steps: Sequence[Row]) -> Iterator[str]:
         f"{means[0]} → {means[1]} on average; {shorter:,} shorter, {longer:,} longer"
     )
     yield f'<figure class="steps"><figcaption>{escape(summary)}</figcaption>'
-    keys = "".join(f'<li><i class="k {colour}"></i>{words}' for colour, words in _LEGEND)
+    keys = "".join(f'<li><i class="k {color}"></i>{words}' for color, words in _LEGEND)
     yield f'<ul class="legend">{keys}</ul>'
     count = len(before)
     yield f'<div class="plot durations"><span class="y">{amount(top, Unit.NS)}</span>'
@@ -113,14 +113,14 @@ def _places(steps: Sequence[Row]) -> tuple[list[float], list[float], Marks]:
 
 def _durations(before: Sequence[float], after: Sequence[float], top: float) -> Iterator[str]:
     sides = ((_BEFORE, before, 0.1), (_AFTER, after, 0.5))
-    for colour, values, left in sides:
+    for color, values, left in sides:
         heights = [100 * value / top for value in values]
         if len(values) <= _MOST_BARS:
             bars = "".join(f"M{i + left:g} 100v{-h:.1f}h.4V100z" for i, h in enumerate(heights))
-            yield f'<path class="{colour}" d="{bars}"/>'
+            yield f'<path class="{color}" d="{bars}"/>'
         else:
             line = "".join(f"V{100 - h:.1f}h1" for h in heights)
-            yield f'<path class="line {colour}" d="M0 {100 - heights[0]:.1f}{line}"/>'
+            yield f'<path class="line {color}" d="M0 {100 - heights[0]:.1f}{line}"/>'
 
 
 def _differences(values: Sequence[float], of: str) -> Iterator[str]:
@@ -131,13 +131,13 @@ def _differences(values: Sequence[float], of: str) -> Iterator[str]:
     yield f'<div class="plot differences"><span class="y">± {amount(most, Unit.NS)}</span>'
     words = f"difference of {of}, {amount(most, Unit.NS)} at most"
     yield _svg(f"0 -50 {len(values)} 100", words)
-    for colour, sign in ((_MORE, 1), (_LESS, -1)):
+    for color, sign in ((_MORE, 1), (_LESS, -1)):
         bars = "".join(
             f"M{i + 0.1:g} 0v{-48 * value / most:.1f}h.8V0z"
             for i, value in enumerate(values)
             if value * sign > 0
         )
-        yield f'<path class="{colour}" d="{bars}"/>'
+        yield f'<path class="{color}" d="{bars}"/>'
     yield f'<path class="zero" d="M0 0H{len(values)}"/></svg></div>'
 
 
@@ -179,7 +179,7 @@ _PAIRS = {
     "window": "windows",
 }
 _KINDS = ("computation", "communication", "memcpy", "memset", "migration")
-_KIND_WORDS = {"memcpy": "copy", "memset": "memory set", "migration": "page migration"}
+_KIND_WORDS = {"memcpy": "copy", "memset": "memset", "migration": "page migration"}
 _ALONE = "alone"
 _MOST_TEXT = 1_000_000
 """All names together have about so many characters at most."""
@@ -346,7 +346,7 @@ def _data(pairs: Sequence[dict[str, Any]]) -> dict[str, Any]:
     longest = min(max(_MOST_TEXT // max(len(names), 1), LONGEST), WHOLE)
     return {
         "kinds": [_KIND_WORDS.get(kind, kind) for kind in _KINDS],
-        "colours": [COLOURS[kind] for kind in _KINDS],
+        "colors": [COLOURS[kind] for kind in _KINDS],
         "pairs": drawn,
         "names": [shorten(escaped(name), longest) for name in names],
     }

@@ -1,4 +1,4 @@
-"""Flame graphs of changes: the trees of both sides as one, coloured by what became of each box."""
+"""Flame graphs of changes: the trees of both sides as one, colored by what became of each box."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nsysconv.report import Column, Unit
 
 _WIDTHS = ("of both", "before", "after")
 LEGEND = (("less", "less after"), ("more", "more after"), ("was", "the same"))
-"""The colours of boxes; the stronger, the more of the greatest change that is shown."""
+"""The colors of boxes; the stronger, the more of the greatest change that is shown."""
 
 
 def flame_graph(report: Section) -> Iterator[str]:

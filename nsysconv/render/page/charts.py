@@ -1,6 +1,6 @@
 """Pictures of reports as markup: bars, parts of a whole, time, heat maps of many profiles.
 
-They are lists, tables and SVG of the page itself, coloured by its style sheet: so they follow dark and
+They are lists, tables and SVG of the page itself, colored by its style sheet: so they follow dark and
 light, print, are read out, and need no script. Which picture a report has is the report's to say. The
 time line (`lanes.py`) and flame graphs (`flame.py`) are data for the page's scripts, which draw and zoom
 them.
@@ -14,7 +14,7 @@ from itertools import groupby
 
 from nsysconv.codes import COMMUNICATION
 from nsysconv.document import Picture, Section
-from nsysconv.render.page.colours import COLOURS, OUTSIDE, class_words, colours_of
+from nsysconv.render.page.colors import COLOURS, OUTSIDE, class_words, colors_of
 from nsysconv.render.page.flame import flame_graphs
 from nsysconv.render.page.markup import (
     amount,
@@ -122,10 +122,10 @@ def _titles(shown: Sequence[Panel]) -> list[str]:
     return [", ".join(row) for row in zip(*varying, strict=True)]
 
 
-def _legend(words: Iterable[str], colours: Iterable[str]) -> str:
+def _legend(words: Iterable[str], colors: Iterable[str]) -> str:
     keys = (
-        f'<li><i class="k {colour}"></i>{escape(each)}'
-        for each, colour in zip(words, colours, strict=True)
+        f'<li><i class="k {color}"></i>{escape(each)}'
+        for each, color in zip(words, colors, strict=True)
     )
     return f'<ul class="legend">{"".join(keys)}</ul>'
 
@@ -138,12 +138,12 @@ def _bars(panel: Panel, columns: Sequence[Column], stacked: bool, top: float) ->
     drawn = [c for c in columns if any(panel.values[c.name])] if stacked else list(columns)
     with_communication = any(panel.communicates)
     count = min(len(panel.labels), _MOST_STACKS if stacked else _MOST_BARS)
-    unit, colours = columns[0].unit, _colours(drawn)
+    unit, colors = columns[0].unit, _colors(drawn)
     used = [[panel.values[c.name][i] or 0 for c in drawn] for i in range(len(panel.labels))]
     title = panel.title or ("" if len(drawn) > 1 else column_words(drawn[0].name))
     yield f'<figure class="bars"><figcaption>{escape(title)}</figcaption>'
     if len(drawn) > 1:
-        yield _legend(map(_series_words, drawn), colours)
+        yield _legend(map(_series_words, drawn), colors)
     elif with_communication:
         yield _legend(_KERNEL_CLASSES, (COLOURS[name] for name in _KERNEL_CLASSES))
     yield "<ol>"
@@ -153,15 +153,15 @@ def _bars(panel: Panel, columns: Sequence[Column], stacked: bool, top: float) ->
         yield f'<li><span class="lb" title="{tooltip(label)}">{escape(short[label])}</span>'
         if stacked:
             parts = "".join(
-                _part(colour, value, top) for colour, value in zip(colours, used[i], strict=True)
+                _part(color, value, top) for color, value in zip(colors, used[i], strict=True)
             )
             yield f'<span class="tr">{parts}</span><span class="vl">{amount(sum(used[i]), unit)}</span>'
             continue
-        for column, colour in zip(drawn, colours, strict=True):
+        for column, color in zip(drawn, colors, strict=True):
             if with_communication and panel.communicates[i]:
-                colour = COLOURS[COMMUNICATION]
+                color = COLOURS[COMMUNICATION]
             value = panel.values[column.name][i]
-            yield f'<span class="tr">{_part(colour, value, top)}</span>'
+            yield f'<span class="tr">{_part(color, value, top)}</span>'
             yield f'<span class="vl">{amount(value, unit)}</span>'
     yield "</ol>"
     if count < len(panel.labels):
@@ -169,12 +169,12 @@ def _bars(panel: Panel, columns: Sequence[Column], stacked: bool, top: float) ->
     yield "</figure>"
 
 
-def _colours(columns: Sequence[Column]) -> list[str]:
-    return colours_of([column.name for column in columns])
+def _colors(columns: Sequence[Column]) -> list[str]:
+    return colors_of([column.name for column in columns])
 
 
-def _part(colour: str, value: Number, top: float) -> str:
-    return f'<i class="{colour}" style="width:{100 * value / top:.2f}%"></i>' if value else ""
+def _part(color: str, value: Number, top: float) -> str:
+    return f'<i class="{color}" style="width:{100 * value / top:.2f}%"></i>' if value else ""
 
 
 # -- time
@@ -188,7 +188,7 @@ def _strips(
         return
     drawn = [part for part in parts if any(any(panel.values[part.name]) for panel in shown)]
     if drawn:
-        yield _legend(map(_series_words, drawn), _colours(drawn))
+        yield _legend(map(_series_words, drawn), _colors(drawn))
     for panel in shown:
         values = [value or 0 for value in panel.values[column.name]]
         top = 100.0 if column.unit is Unit.PCT else max(values, default=0) or 1
@@ -212,20 +212,20 @@ def _areas(panel: Panel, parts: Sequence[Column]) -> list[tuple[str, list[float]
     # From the last part to the first, each with all before it below: what is drawn later covers that.
     so_far = [0.0] * len(panel.width)
     areas = []
-    for part, colour in zip(parts, _colours(parts), strict=True):
+    for part, color in zip(parts, _colors(parts), strict=True):
         values = zip(so_far, panel.values[part.name], panel.width, strict=True)
         so_far = [before + 100 * (value or 0) / (width or 1) for before, value, width in values]
-        areas.append((colour, so_far))
+        areas.append((color, so_far))
     return [area for area in reversed(areas) if area[0] != OUTSIDE]
 
 
-def _area(colour: str, heights: Sequence[float]) -> str:
-    # Equal bins beside each other are one line; a height in per cent of the picture's.
+def _area(color: str, heights: Sequence[float]) -> str:
+    # Equal bins side by side are one line; a height in per cent of the picture's.
     steps = "".join(
         f"V{100 - float(height):g}h{len(list(run))}"
         for height, run in groupby(f"{height:.1f}" for height in heights)
     )
-    kind = f' class="{colour}"' if colour else ""
+    kind = f' class="{color}"' if color else ""
     return f'<path{kind} d="M0 100{steps}V100z"/>'
 
 
@@ -286,13 +286,13 @@ def _level(value: float, top: float) -> int:
 
 
 def _differ(values: Iterable[float]) -> bool:
-    # Colours are for what to look at.
+    # Colors are for what to look at.
     recorded = list(values)
     return max(recorded) - min(recorded) > _MIN_SPREAD * max(recorded)
 
 
 def _heat_cell(value: Number, unit: Unit, top: float | None) -> str:
-    # Without a colour where there is no top of a scale.
+    # Without a color where there is no top of a scale.
     level = "" if value is None or top is None else f' class="h{_level(value, top)}"'
     return f"<td{level}>{amount(value, unit)}"
 
@@ -325,7 +325,7 @@ def _matrix(shown: Sequence[Panel], columns: Sequence[Column]) -> Iterator[str]:
     what = column_words(main[0].name) if len(main) == 1 else "sum of all parts"
     yield (
         f'<figure class="matrix"><figcaption>{escape(what)}: '
-        f"coloured are rows whose values differ by more than {100 * _MIN_SPREAD:.0f} %"
+        f"colored are rows whose values differ by more than {100 * _MIN_SPREAD:.0f} %"
     )
     yield f'</figcaption>{_scale("0", amount(top, unit))}<div class="scroll" role="region" '
     yield 'tabindex="0" aria-label="heat map"><table><thead><tr><th class="t">'
@@ -348,10 +348,10 @@ def device_matrix(overview: Section) -> Iterator[str]:
                and any(row[c.name] for row in devices)]  # fmt: skip
     if len(devices) < 2 or not columns:
         return
-    yield '<figure class="matrix"><figcaption>Each GPU beside the others: coloured are columns '
+    yield '<figure class="matrix"><figcaption>GPUs side by side. Colored: columns '
     yield f"whose values differ by more than {100 * _MIN_SPREAD:.0f} %</figcaption>"
     yield _scale("0", "the most of a column, or 100 %")
-    yield '<div class="scroll" role="region" tabindex="0" aria-label="GPUs beside each other">'
+    yield '<div class="scroll" role="region" tabindex="0" aria-label="GPUs side by side">'
     yield '<table><thead><tr><th class="t">'
     yield "".join(f'<th scope="col">{escape(column_words(column.name))}' for column in columns)
     yield "</tr></thead><tbody>"

@@ -1,4 +1,4 @@
-// What the pictures on a canvas share: times that read well, the style sheet's colours, a sharp canvas.
+// What the pictures on a canvas share: times that read well, the style sheet's colors, a sharp canvas.
 const drawing = (() => {
   "use strict";
 
@@ -16,7 +16,7 @@ const drawing = (() => {
     return `${+(ns / divisor).toFixed(digits)} ${unit}`;
   }
 
-  function colours() {
+  function colors() {
     const style = getComputedStyle(document.documentElement);
     const of = (name) => style.getPropertyValue(name).trim();
     return { of, bg: of("--bg"), fg: of("--fg"), quiet: of("--quiet"), line: of("--line"), card: of("--card"),
@@ -25,11 +25,11 @@ const drawing = (() => {
       series: [0, 1, 2, 3, 4, 5, 6, 7, 8].map((i) => of(`--s${i}`)) };
   }
 
-  // A colour, `#rrggbb` or what this returns, so much of it over another.
-  function mix(colour, under, share) {
+  // A color, `#rrggbb` or what this returns, so much of it over another.
+  function mix(color, under, share) {
     const parts = (text) => text.startsWith("rgb") ? text.match(/\d+/g).map(Number)
       : (text.length < 7 ? text.replace(/\w/g, "$&$&") : text).match(/\w\w/g).map((n) => parseInt(n, 16));
-    const [over, below] = [parts(colour), parts(under)];
+    const [over, below] = [parts(color), parts(under)];
     return `rgb(${over.map((n, i) => Math.round(n * share + below[i] * (1 - share))).join(" ")})`;
   }
 
@@ -66,7 +66,7 @@ const drawing = (() => {
     pen.restore();
   }
 
-  // Draws now, and again whenever the room or the colours change.
+  // Draws now, and again whenever the room or the colors change.
   function keep_drawn(canvas, draw) {
     new ResizeObserver(draw).observe(canvas.parentElement);
     for (const media of ["(prefers-color-scheme: dark)", "print"]) {
@@ -157,5 +157,5 @@ const drawing = (() => {
     }
   }
 
-  return { shown_part, gestures, keys, duration, moment, colours, mix, clear, write, keep_drawn };
+  return { shown_part, gestures, keys, duration, moment, colors, mix, clear, write, keep_drawn };
 })();

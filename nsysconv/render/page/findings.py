@@ -1,4 +1,4 @@
-"""What holds it back: the findings in their order, each with what to do and where to look."""
+"""Bottlenecks: the findings in their order, each with what to do and where to look."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def findings_list(
     found = list(rows(findings))
     small = [row["rule"] for row in found if _is_small(row)]
     large = [row for row in found if not _is_small(row)]
-    yield "<h3>What holds it back</h3>"
+    yield "<h3>Bottlenecks</h3>"
     if findings.table is None:
         missing = escape(", ".join(findings.not_recorded))
         yield f'<p class="quiet">No rule can look: not recorded: {missing}.</p>'
@@ -39,7 +39,7 @@ def findings_list(
             yield from _item(row, anchors, addresses, place)
         yield "</ol>"
     elif not small:
-        yield "<p>Of the rules that can look none found anything.</p>"
+        yield "<p>None of the checks that could run reported anything.</p>"
     if small:
         yield f'<p class="quiet">Below 1 %: {escape(", ".join(small))}.</p>'
     text_by_slug = {note.slug: note.text for note in findings.notes}
@@ -60,7 +60,7 @@ def _item(
     place: Callable[[Mapping[str, Any]], str] | None,
 ) -> Iterator[str]:
     yield f"<li><b>{escape(row['rule'])}</b>"
-    for column, verb in (("saving_ns", "at most"), ("cost_ns", "takes")):
+    for column, verb in (("saving_ns", "saves up to"), ("cost_ns", "takes")):
         if row[column] is not None:
             share = row["share_pct"]
             part = "" if share is None else f" ({amount(share, Unit.PCT)})"

@@ -70,16 +70,16 @@ def _idle(reports: Reports, devices: Sequence[Device]) -> Iterator[str]:
         return
     most = max(totals, key=lambda name: totals[name])
     line = f"Idle for {amount(idle, Unit.NS)} between operations"
-    line += f"{' in all' if len(devices) > 1 else ''}; "
+    line += f"{' in total' if len(devices) > 1 else ''}; "
     line += f"<b>{share(totals[most], idle)}</b> of that: {escape(idle_words(most))}"
     doing = _most(reports.get("idle_host"), ("activity", "name"), "host_sum_ns")
     if most == "idle_host" and doing:
         (activity, what), time, _ = doing
         if activity == "outside":
-            line += f", {amount(time, Unit.NS)} outside of all that is recorded"
+            line += f", {amount(time, Unit.NS)} in unrecorded host code"
         else:
             kind = escape(str(activity).replace("_", " "))
-            line += f", above all in the {kind.replace('api call', 'call')} {code(what)}"
+            line += f", mostly in {kind.replace('api call', 'call')} {code(what)}"
             line += f" ({amount(time, Unit.NS)})"
     yield line + "."
 
@@ -211,7 +211,7 @@ def _answer(line: str) -> Iterator[str]:
 
 
 def _parts(account: Section) -> Iterator[str]:
-    # What the change is made of, on the device whose time changed most.
+    # Breakdown of the change, on the device whose time changed most.
     by_device = [
         list(found)
         for _, found in groupby(rows(account), lambda row: (row["rank"], row["device_id"]))

@@ -2,10 +2,10 @@
 (() => {
   "use strict";
   const ROW = 18, DEEPEST = 400, NARROWEST = 0.5, LEGIBLE = 30;
-  // Without red, which is idle time elsewhere, and grey, which is what is folded.
+  // Without red, which is idle time elsewhere, and gray, which is what is folded.
   const SERIES = [0, 1, 2, 3, 5, 6, 8];
 
-  // A name has the same colour in all flame graphs of all pages.
+  // A name has the same color in all flame graphs of all pages.
   function series(name) {
     let hash = 2166136261;
     for (let i = 0; i < name.length; i++) hash = Math.imul(hash ^ name.charCodeAt(i), 16777619);
@@ -91,7 +91,7 @@
     const canvas = part("boxes"), status = part("event"), crumbs = part("crumbs"), drawn_words = part("drawn");
     const found = part("found"), input = box.querySelector("input"), pen = canvas.getContext("2d");
     const name_of = (node) => node === all ? "all" : data.names[data.name[node]];
-    const colour = data.names.map(series), layouts = [];
+    const color = data.names.map(series), layouts = [];
     let weight = 0, layout, view, chosen, rows = [], width = 0;
     // By name, and by node whether one lies in it or is it; null without words to look for.
     let matches = null, holds_match = null;
@@ -149,19 +149,19 @@
           + "as of several threads; it is drawn in their width";
       }
       if (measures) {
-        words += strongest ? `. The strongest colour is a change by ${drawing.duration(strongest)}; `
-          + `grey is less than ${100 * SAME} % of it` : ". Nothing changed";
+        words += strongest ? `. The strongest color is a change by ${drawing.duration(strongest)}; `
+          + `gray is less than ${100 * SAME} % of it` : ". Nothing changed";
       }
       drawn_words.textContent = `${words}.`;
     }
 
     function draw() {
-      const paint = drawing.colours();
+      const paint = drawing.colors();
       if (canvas.parentElement.clientWidth !== width) arrange();
       is_waiting = false;
       if (!drawing.clear(canvas, rows.length * ROW + 2, paint)) return;
       pen.font = "11px system-ui, sans-serif";
-      if (measures) paint.change = change_colours();
+      if (measures) paint.change = change_colors();
       rows.forEach((row, depth) => row.forEach((each) => draw_box(each, depth * ROW, paint)));
     }
 
@@ -180,12 +180,12 @@
       return each.folded ? each.nodes.reduce((sum, node) => sum + change[node], 0) : change[each.node];
     }
 
-    function change_colours() {
+    function change_colors() {
       const style = getComputedStyle(document.documentElement);
       return Object.fromEntries(["less", "more", "was"].map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
     }
 
-    // Blue is less and red is more, the stronger the greater the change; grey is the same.
+    // Blue is less and red is more, the stronger the greater the change; gray is the same.
     function paint_change(each, paint, faint) {
       const by = strongest ? change_of(each) / strongest : 0, is_same = Math.abs(by) < SAME;
       pen.fillStyle = paint.change[is_same ? "was" : by < 0 ? "less" : "more"];
@@ -196,7 +196,7 @@
       const left = Math.max(x_of(each.low), 0), right = Math.min(x_of(each.high), width), size = right - left;
       const plain = each.folded || each.node === all, hit = matches && matched(each);
       pen.globalAlpha = matches ? (hit ? 0.7 : 0.12) : 0.5;
-      pen.fillStyle = paint.series[plain ? 7 : colour[data.name[each.node]]];
+      pen.fillStyle = paint.series[plain ? 7 : color[data.name[each.node]]];
       if (plain && !hit) pen.globalAlpha /= 2;
       if (measures) paint_change(each, paint, matches && !hit);
       pen.fillRect(left, y + 1, Math.max(size - (size > 3 ? 1 : 0), NARROWEST), ROW - 1);

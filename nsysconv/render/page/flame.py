@@ -57,7 +57,7 @@ def flame_markup(
 ) -> Iterator[str]:
     """Yield a canvas, a button for each width of the boxes, and the data for the page's script.
 
-    `legend` are colours of the style sheet, and what boxes of that colour are.
+    `legend` are colors of the style sheet, and what boxes of that color are.
     """
     yield f'<div class="flame" hidden><p class="tools"><b>{escape(title)}</b>'
     yield '<span role="group" aria-label="Width of the boxes">'
@@ -68,7 +68,7 @@ def flame_markup(
     yield '</span><label>Search <input type="search"></label>'
     yield '<span class="found quiet" aria-live="polite"></span></p>'
     if legend:
-        keys = "".join(f'<li><i class="k {colour}"></i>{escape(each)}' for colour, each in legend)
+        keys = "".join(f'<li><i class="k {color}"></i>{escape(each)}' for color, each in legend)
         yield f'<ul class="legend">{keys}</ul>'
     yield '<p class="crumbs"></p><p class="event" aria-live="polite"></p>'
     yield '<div class="scroll"><canvas class="boxes" tabindex="0" role="application" '

@@ -22,7 +22,7 @@
 
   function draw() {
     waiting = false;
-    const paint = drawing.colours(), height = Math.min(full_height, Math.max(Math.round(innerHeight * 0.75), 200));
+    const paint = drawing.colors(), height = Math.min(full_height, Math.max(Math.round(innerHeight * 0.75), 200));
     part("height").style.height = `${full_height}px`;
     const width = drawing.clear(canvas, height, paint);
     if (!width) return;

@@ -5,10 +5,10 @@ const lanes_view = (() => {
   const MOST = 20000, LEGIBLE = 34, WIDE_TILE = 2;
   const { duration } = drawing, { holds, tiles_between, events_between } = lanes_data;
 
-  // A class of the account has one colour; kernels of one class are told apart by their shade. On the CPU
-  // all is grey: calls the darkest, then operators, then ranges.
+  // A class of the account has one color; kernels of one class are told apart by their shade. On the CPU
+  // all is gray: calls the darkest, then operators, then ranges.
   const SHADES = [1, 0.82, 0.66];
-  function colour_of(label, data, paint) {
+  function color_of(label, data, paint) {
     const shade = SHADES[label.number % SHADES.length];
     if (label.kind < data.gpu) {
       const kind = data.ids[label.kind], is_class = ["memcpy", "memset", "migration"].includes(kind);
@@ -97,22 +97,22 @@ const lanes_view = (() => {
 
   // Draws the view, and returns how many rectangles that took and whether tiles were all there is of a part.
   function draw(canvas, data, view) {
-    const paint = drawing.colours(), pen = canvas.getContext("2d"), { low, high, width, marked } = view;
+    const paint = drawing.colors(), pen = canvas.getContext("2d"), { low, high, width, marked } = view;
     const x_of = (time) => (time - low) / (high - low) * width;
     // To whole pixels, or there would be seams between tiles.
     const ratio = canvas.width / width, even = (x) => Math.round(Math.min(Math.max(x, -2), width + 2) * ratio) / ratio;
-    // Boxes by colour: left, top, width, height, and the next.
+    // Boxes by color: left, top, width, height, and the next.
     const boxes = new Map(), names = [];
     let drawn = 0, is_coarse = false;
     const boxes_of = (label) => {
       if (label.painted !== paint.bg) {
         label.painted = paint.bg;
-        label.colour = colour_of(label, data, paint);
-        label.faint = drawing.mix(label.colour, paint.bg, 0.2);
+        label.color = color_of(label, data, paint);
+        label.faint = drawing.mix(label.color, paint.bg, 0.2);
       }
-      const colour = marked && marked !== label ? label.faint : label.colour;
-      if (!boxes.has(colour)) boxes.set(colour, []);
-      return boxes.get(colour);
+      const color = marked && marked !== label ? label.faint : label.color;
+      if (!boxes.has(color)) boxes.set(color, []);
+      return boxes.get(color);
     };
     const of_label = new Map();
     const put = (label, left, y, right, tall) => {
@@ -159,8 +159,8 @@ const lanes_view = (() => {
         name(event.text, event.label, left, y, right);
       }
     }
-    for (const [colour, all] of boxes) {
-      pen.fillStyle = colour;
+    for (const [color, all] of boxes) {
+      pen.fillStyle = color;
       for (let i = 0; i < all.length; i += 4) pen.fillRect(all[i], all[i + 1], all[i + 2], all[i + 3]);
     }
     pen.font = "11px system-ui, sans-serif";

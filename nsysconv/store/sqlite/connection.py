@@ -339,7 +339,7 @@ def schema_version(path: Path) -> int | None:
     if not path.is_file():
         return None
     try:
-        # The marks are in the header; the tables of a file that is no store may have no end.
+        # The marks are in the header; the tables of a file that is not a store may have no end.
         uri = sqlite_uri(path, "ro&immutable=1")
         with SqliteConnection(uri, str(path), reads_schema=False) as connection:
             if connection.number("PRAGMA application_id") != schema.APPLICATION_ID:

@@ -100,7 +100,7 @@ def _answer(uri: str, readable: Collection[str], sql: str) -> Iterator[Rows]:
             connection.set_authorizer(authorize)
             connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
             yield from _rows_of(connection.execute(sql))
-    # A text that is no text, as a query or as a name in the file, is a ValueError.
+    # A text that cannot be decoded, as a query or as a name in the file, is a ValueError.
     except (sqlite3.Error, sqlite3.Warning, ValueError) as error:
         if denials:
             raise Denied(*denials[0]) from None

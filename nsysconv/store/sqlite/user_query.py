@@ -63,7 +63,7 @@ def _denied(kind: str, name: str) -> UsageError:
         case "read":
             return UsageError(f"{name} is none of the schema's tables and views", hint=_LISTING)
         case "function":
-            return UsageError(f"the function {name} is not run: it is no part of reading")
+            return UsageError(f"the function {name} is not run: it is not part of reading")
     return UsageError(user_sql.ONLY_SELECTS)
 
 

@@ -149,7 +149,7 @@ class Pages:
                 del columns
 
     def _room(self, count: int) -> tuple[int, Room]:
-        # The result is the number of pages to read at a time, of `count` in all, and the room for them.
+        # The result is the number of pages to read at a time, of `count` in total, and the room for them.
         step = max(1, min(self._batch_bytes // self._size, count))
         return step, Room(np.zeros(step * self._size + _SLACK, np.uint8))
 

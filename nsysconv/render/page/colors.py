@@ -1,7 +1,7 @@
-"""The colours of the page: a class of time has the same in every picture, and nothing else has it.
+"""The colors of the page: a class of time has the same in every picture, and nothing else has it.
 
-The colours themselves are the style sheet's. Those of classes can be distinguished in light, dark and
-print, also by people who do not see red, green or blue (tests/test_page_colours.py); idle time is
+The colors themselves are the style sheet's. Those of classes can be distinguished in light, dark and
+print, also by people who do not see red, green or blue (tests/test_page_colors.py); idle time is
 hatched besides.
 """
 
@@ -16,7 +16,7 @@ OUTSIDE = "outside"
 """The class of the style sheet for time in which nothing is said to have happened: an empty box."""
 
 COLOURS = {name: OUTSIDE if name in ("before", "after") else name for name in TIME_CLASSES}
-"""The class of the style sheet that colours each class of time: its name, also that of the colour."""
+"""The class of the style sheet that colors each class of time: its name, also that of the color."""
 
 _SERIES = tuple(f"s{number}" for number in range(9))
 _GREY = "s7"
@@ -51,8 +51,8 @@ def class_words(column: str) -> str | None:
     return None if name is None else TIME_CLASSES[name].partition(":")[0]
 
 
-def colours_of(columns: Sequence[str]) -> list[str]:
-    """Return a colour for each column: that of its class of time, else a muted one, of no class."""
+def colors_of(columns: Sequence[str]) -> list[str]:
+    """Return a color for each column: that of its class of time, else a muted one, of no class."""
     fixed = [_BY_COLUMN.get(column) for column in columns]
     free = cycle([each for each in _SERIES if each not in (*fixed, _GREY)])
-    return [next(free) if colour is None else colour for colour in fixed]
+    return [next(free) if color is None else color for color in fixed]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from nsysconv.diff.account import CULPRIT_COLUMNS, ChangeAccount, culprits
+from nsysconv.diff.account import CONTRIBUTOR_COLUMNS, ChangeAccount, contributors
 from nsysconv.diff.rows import RowPair
 from nsysconv.queries import query
 
@@ -37,7 +37,7 @@ def gap(name: str, base: Pair, other: Pair, activity: str = "api_call") -> RowPa
 
 
 def first(*rows: RowPair, **options: Any) -> dict[str, Any]:
-    return culprits(rows, (), (), **options).rows()[0]
+    return contributors(rows, (), (), **options).rows()[0]
 
 
 @pytest.mark.parametrize(("report", "columns"), [
@@ -68,7 +68,7 @@ def test_why_in_words(base: Pair, other: Pair, why: str) -> None:
 
 
 def test_other_kinds_have_other_words() -> None:
-    found = culprits((), [call("f", (100, 1000), (110, 1100))], [gap("g", (100, 1000), (90, 900))])
+    found = contributors((), [call("f", (100, 1000), (110, 1100))], [gap("g", (100, 1000), (90, 900))])
     assert [(each["kind"], each["why"]) for each in found.rows()] == [
         ("call", "called 10 % more often"), ("idle", "in 10 % fewer gaps")]  # fmt: skip
 
@@ -84,7 +84,7 @@ def test_count_and_mean_add_up_to_the_change() -> None:
 
 
 def test_the_greatest_of_all_kinds_come_first() -> None:
-    found = culprits(
+    found = contributors(
         [kernel("small", (1, 10), (1, 12)), kernel("less", (1, 900), (1, 100))],
         [call("sync", (1, 100), (1, 500)), call("same", (1, 7), (1, 7))],
         [gap("sync", (1, 0), (1, 300))],
@@ -102,7 +102,7 @@ def test_ranks_and_devices_of_one_name_are_added_up() -> None:
 
 def test_calls_of_two_layers_are_two() -> None:
     rows = [call("f", (1, 10), (1, 20)), call("f", (1, 10), (1, 40), "driver")]
-    found = culprits((), rows, ()).rows()
+    found = contributors((), rows, ()).rows()
     assert [(each["activity"], each["change_ns"]) for each in found] == [("driver", 30), ("runtime", 10)]
 
 
@@ -114,10 +114,11 @@ def test_values_are_those_of_a_step_of_one_device() -> None:
 
 
 def test_what_is_not_known_on_a_side_is_left_out() -> None:
-    assert culprits([kernel("k", (1, 10), (1, None))], [call("f", (None, 3), (1, 4))], ()).rows() == []
+    kernels, calls = [kernel("k", (1, 10), (1, None))], [call("f", (None, 3), (1, 4))]
+    assert contributors(kernels, calls, ()).rows() == []
 
 
 def test_nothing_changed() -> None:
-    report = culprits([kernel("k", (1, 10), (1, 10))], (), ())
-    assert (report.name, report.row_count, report.rows()) == ("culprits", 0, [])
-    assert [column.name for column in report.columns] == [column.name for column in CULPRIT_COLUMNS]
+    report = contributors([kernel("k", (1, 10), (1, 10))], (), ())
+    assert (report.name, report.row_count, report.rows()) == ("contributors", 0, [])
+    assert [column.name for column in report.columns] == [column.name for column in CONTRIBUTOR_COLUMNS]

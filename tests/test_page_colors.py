@@ -1,7 +1,7 @@
-"""The colours of the classes of time: apart for every eye, in light, dark and grey, and off the ground.
+"""The colors of the classes of time: apart for every eye, in light, dark and gray, and off the ground.
 
 Distances are in OKLab, in which about 0.02 can just be noticed. How people without one of the three
-kinds of cones see a colour is after Machado, Oliveira and Fernandes (2009), at full severity.
+kinds of cones see a color is after Machado, Oliveira and Fernandes (2009), at full severity.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import pytest
 from conftest import ROOT
 
 from nsysconv.codes import TIME_CLASSES
-from nsysconv.render.page import colours
+from nsysconv.render.page import colors
 
 STYLE = (ROOT / "nsysconv" / "render" / "page" / "page.css").read_text()
 GROUNDS = dict(zip(("light", "dark"), re.findall(r":root \{(.*?)\}", STYLE, re.DOTALL), strict=True))
-DRAWN = [name for name, colour in colours.COLOURS.items() if colour != colours.OUTSIDE]
+DRAWN = [name for name, color in colors.COLOURS.items() if color != colors.OUTSIDE]
 WORK = [name for name in DRAWN if not name.startswith("idle_")]
 IDLE = [name for name in DRAWN if name.startswith("idle_")]
 SEEN_BY = {
@@ -43,15 +43,15 @@ _TO_LAB = np.array([
 ])  # fmt: skip
 
 
-def linear(colour: str) -> np.ndarray:
+def linear(color: str) -> np.ndarray:
     """Red, green and blue of `#rrggbb` or `#rgb`, 0..1, as much light as they are."""
-    digits = colour[1:] if len(colour) == 7 else "".join(c * 2 for c in colour[1:])
+    digits = color[1:] if len(color) == 7 else "".join(c * 2 for c in color[1:])
     parts = np.array([int(digits[i : i + 2], 16) for i in (0, 2, 4)]) / 255
     return np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
 
 
-def luminance(colour: str) -> float:
-    return float(linear(colour) @ (0.2126, 0.7152, 0.0722))
+def luminance(color: str) -> float:
+    return float(linear(color) @ (0.2126, 0.7152, 0.0722))
 
 
 def oklab(light: np.ndarray) -> np.ndarray:
@@ -59,7 +59,7 @@ def oklab(light: np.ndarray) -> np.ndarray:
 
 
 def distance(one: str, two: str, eye: str = "all") -> float:
-    seen = [oklab(SEEN_BY[eye] @ linear(colour)) for colour in (one, two)]
+    seen = [oklab(SEEN_BY[eye] @ linear(color)) for color in (one, two)]
     return float(np.linalg.norm(seen[0] - seen[1]))
 
 
@@ -86,18 +86,18 @@ def test_distances_are_those_that_are_published() -> None:
     assert contrast("#fff", "#000") == pytest.approx(21)
 
 
-def test_every_class_has_a_colour_and_no_two_the_same() -> None:
-    assert set(colours.COLOURS) == set(TIME_CLASSES)
+def test_every_class_has_a_color_and_no_two_the_same() -> None:
+    assert set(colors.COLOURS) == set(TIME_CLASSES)
     for ground in GROUNDS:
         own = [palette(ground)[name] for name in DRAWN]
         assert len(set(own)) == len(own)
-    assert all(f".{colour} {{ background: " in STYLE for colour in colours.COLOURS.values())
+    assert all(f".{color} {{ background: " in STYLE for color in colors.COLOURS.values())
 
 
 @pytest.mark.parametrize("eye", SEEN_BY)
 @pytest.mark.parametrize("ground", GROUNDS)
 def test_work_differs_from_work_to_every_eye(ground: str, eye: str) -> None:
-    # Any two: where a class takes no time, those around it lie beside each other.
+    # Any two: where a class takes no time, those around it lie side by side.
     assert least(WORK, ground, eye) >= 0.09
 
 
@@ -109,11 +109,11 @@ def test_idle_time_differs_from_idle_time_to_every_eye(ground: str, eye: str) ->
 
 @pytest.mark.parametrize("eye", SEEN_BY)
 @pytest.mark.parametrize("ground", GROUNDS)
-def test_work_and_idle_time_differ_in_colour_besides_the_hatching(ground: str, eye: str) -> None:
+def test_work_and_idle_time_differ_in_color_besides_the_hatching(ground: str, eye: str) -> None:
     assert least(DRAWN, ground, eye) >= 0.05
 
 
-def test_idle_time_is_hatched_and_each_other_than_its_neighbour() -> None:
+def test_idle_time_is_hatched_and_each_other_than_its_neighbor() -> None:
     hatch = r"background: repeating-linear-gradient\((\d+)deg"
     angles = [re.search(rf"\.{name} {{ {hatch}", STYLE) for name in IDLE]
     found = [match[1] for match in angles if match]
@@ -122,10 +122,10 @@ def test_idle_time_is_hatched_and_each_other_than_its_neighbour() -> None:
     assert not re.search(rf"\.({'|'.join(WORK)}) {{ background: repeating", STYLE)
 
 
-def test_grey_print_distinguishes_work_that_follows_each_other() -> None:
+def test_gray_print_distinguishes_work_that_follows_each_other() -> None:
     found = palette("light")
-    grey = [np.cbrt(luminance(found[name])) for name in WORK]
-    assert min(abs(one - two) for one, two in pairwise(grey)) >= 0.08
+    gray = [np.cbrt(luminance(found[name])) for name in WORK]
+    assert min(abs(one - two) for one, two in pairwise(gray)) >= 0.08
 
 
 @pytest.mark.parametrize("ground", GROUNDS)
@@ -139,17 +139,17 @@ def test_classes_are_seen_on_the_ground(ground: str) -> None:
 
 
 @pytest.mark.parametrize("ground", GROUNDS)
-def test_what_is_no_class_has_the_colour_of_none(ground: str) -> None:
+def test_what_is_no_class_has_the_color_of_none(ground: str) -> None:
     found = palette(ground)
     muted = [found[f"s{i}"] for i in range(9)]
     assert not set(muted) & {found[name] for name in DRAWN}
-    assert all(np.hypot(*oklab(linear(colour))[1:]) < 0.07 for colour in muted)
+    assert all(np.hypot(*oklab(linear(color))[1:]) < 0.07 for color in muted)
 
 
-def test_a_class_has_one_colour_in_all_pictures() -> None:
+def test_a_class_has_one_color_in_all_pictures() -> None:
     columns = ["kernel_ns", "memcpy_ns", "communication_ns", "runtime_ns", "other_ns", "cpu_ns"]
-    found = colours.colours_of(columns)
+    found = colors.colors_of(columns)
     assert found[:4] == ["computation", "memcpy", "communication", "s7"]
     assert len(set(found)) == len(columns)
-    assert colours.colours_of(["host_sum_ns", "idle_host_ns"]) == ["idle_host", "idle_host"]
-    assert colours.class_words("host_sum_ns") == "idle, CPU-bound"
+    assert colors.colors_of(["host_sum_ns", "idle_host_ns"]) == ["idle_host", "idle_host"]
+    assert colors.class_words("host_sum_ns") == "idle, CPU-bound"
