@@ -139,7 +139,7 @@ def test_a_page_is_made_by_one_process() -> None:
         nsysconv.page(BASIC, workers=2)
 
 
-def test_words_may_come_from_an_iterator() -> None:
+def test_prose_may_come_from_an_iterator() -> None:
     (report,) = nsysconv.report_on(BASIC, (name for name in ["idle_summary"]), idle=iter(["stream"]))
     assert {row["kind"] for row in report.rows()} == {"stream"}
 

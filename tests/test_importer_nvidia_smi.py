@@ -332,7 +332,7 @@ def test_a_unit_without_a_word_of_ours_stays_in_the_name(tmp_path: Path) -> None
 # -- what goes wrong
 
 
-def test_words_are_no_samples_and_odd_cells_are_named() -> None:
+def test_prose_are_no_samples_and_odd_cells_are_named() -> None:
     found = of("odd-words.csv")
     assert [value for _, _, value in metric(found, "power.draw")] == [60, 90]
     assert [value for _, _, value in metric(found, "utilization.gpu", 1)] == [10, 30]

@@ -94,7 +94,7 @@ def test_thresholds_of_the_documentation() -> None:
     assert told == {rule: each.threshold for rule, each in words().items()}
 
 
-def test_words_name_reports_and_details() -> None:
+def test_prose_name_reports_and_details() -> None:
     from nsysconv.queries import parse_spec
 
     for rule, each in words().items():

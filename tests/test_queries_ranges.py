@@ -128,7 +128,7 @@ def test_where_all_threads_launch_in_ranges_of_their_own_nothing_is_said() -> No
     assert report.texts == ()
 
 
-def test_words_name_the_path_with_most_of_it() -> None:
+def test_prose_name_the_path_with_most_of_it() -> None:
     # Of two with as much the first, and the inner one before the outer one.
     rows = (Range(10, 410, "copy", tid=13), Call(20, 21, 5, tid=13), Kernel(700, 750, 5))
     with opened(*OTHERS, *rows) as profile:

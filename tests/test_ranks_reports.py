@@ -304,7 +304,7 @@ def test_a_store_of_two_runs_asks_for_one(tmp_path: Path) -> None:
     assert picked(report(f"{store}@rank=0", "kernels"), "rank") == [(0,)]
 
 
-def test_words_that_there_are_not(tmp_path: Path) -> None:
+def test_prose_that_there_are_not(tmp_path: Path) -> None:
     store = make(tmp_path / "job.db", *TEN[:2])
     with pytest.raises(UsageError, match="no rows by 'day'"):
         api.report_on(store, ["kernels"], by="day")

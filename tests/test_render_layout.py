@@ -98,7 +98,7 @@ def test_of_the_parts_of_a_whole_the_smallest_go_first() -> None:
         (0, 1, 2, 3, 4), (0, 1, 3, 4), (0, 1, 3), (0, 1), (0,)]  # fmt: skip
 
 
-def test_words_give_way_after_names() -> None:
+def test_prose_give_way_after_names() -> None:
     why = (text(60), number(7, 7), text(34, key=False, words=True), number(7, 7))
     # 24 + 7 + 32 + 7 + 3 * 2 = 76
     assert fit_columns(why, 76).widths == (24, 7, 32, 7)

@@ -461,7 +461,7 @@ def test_annotated_steps_are_not_left_out(tmp_path: Path, monkeypatch: pytest.Mo
 # -- colors
 
 
-def test_words_can_be_read_in_light_and_dark() -> None:
+def test_prose_can_be_read_in_light_and_dark() -> None:
     for ground in GROUNDS:
         found = palette(ground)
         for word in ("fg", "quiet", "link", "better", "worse"):

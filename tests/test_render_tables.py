@@ -137,7 +137,7 @@ def test_columns_that_would_be_called_the_same_keep_their_units() -> None:
         map(str.strip, lines_of(report, width=20)))  # fmt: skip
 
 
-def test_words_lose_their_end_and_names_their_middle() -> None:
+def test_prose_lose_their_end_and_names_their_middle() -> None:
     columns = (Column("name", Unit.TEXT, "", key=True), Column("why", Unit.TEXT, ""))
     data = {"name": ["n" * 60, "m"], "why": ["each call 40 % longer, called 11 % less often", "longer"]}
     report = Section("made", "Made", columns, build_table(columns, data), row_count=2,

@@ -163,7 +163,7 @@
   function name_words({ label, tile, start, end }) {
     if (!label.count || label.count < 2) return [];
     const count = `${label.count.toLocaleString("en")} events called ${label.text.slice(0, 80)}: `;
-    const words = `${count}${duration(label.sum)} in all, the longest ${duration(label.longest.end - label.longest.start)}`;
+    const words = `${count}${duration(label.sum)} in total, the longest ${duration(label.longest.end - label.longest.start)}`;
     const button = element("button", { type: "button", textContent: "show the longest" });
     button.addEventListener("click", () => go(label.longest));
     return [element("p", { className: "tools" }, words, button), histogram(label, tile ? null : end - start)];
