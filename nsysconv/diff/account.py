@@ -62,7 +62,7 @@ class Part:
 
 @dataclass(frozen=True)
 class DeviceChange:
-    """The change of one device's time, in ns; the changes of `parts` add up to other less base.
+    """Break down the change of one device's time, in ns: the changes of `parts` add up to other - base.
 
     A side that has no such device took 0. Rank and device are None where devices are added up over them.
     """

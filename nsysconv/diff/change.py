@@ -47,7 +47,7 @@ _DIRECTIONS: dict[Better | None, tuple[Verdict, Verdict]] = {
 
 @dataclass(frozen=True)
 class Change:
-    """The values of one figure by run, on both sides, and what their interval rests on.
+    """Compare the values of one figure, by run on both sides, with an interval for noise.
 
     `half_width` is half the width of the interval of log(other / base), where each side is one run: of
     values by step, or of what runs are assumed to differ by. `noise` is that assumption: the relative
@@ -296,7 +296,7 @@ class Answer:
         return 100 * minimum_detectable_change(ratio.high / (after / before) - 1)
 
     def report(self, limits: Sequence[str] = ()) -> Report:
-        """Return the answer as a report of one row, with counts of the states of limits."""
+        """Return the answer as a report of one row, with the number of limits in each state."""
         change = None if self.failure else self.change
         before, after = change.means if change else (None, None)
         ratio = change.ratio if change else None
@@ -376,9 +376,9 @@ def outlier_run_notes(side: str, values: Sequence[float], names: Sequence[str]) 
 def run_order_notes(
     base: Sequence[Sequence[int | None]], other: Sequence[Sequence[int | None]]
 ) -> Iterator[Note]:
-    """Yield a note where all runs of one side were recorded before the other's, of four at least.
+    """Yield a note if all runs of one side were recorded before those of the other; below 4 runs none.
 
-    A run is when each of its profiles was recorded, in ns since 1970.
+    A run is a list with the time of recording of each of its profiles, in ns since 1970.
     """
     if len(base) + len(other) < _FEWEST_RUNS:
         return

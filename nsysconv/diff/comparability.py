@@ -32,13 +32,13 @@ from nsysconv.timeline.totals import GPU_KINDS, totals
 
 @dataclass(frozen=True)
 class Properties:
-    """What a profile is, as far as it is compared; it is good when the profile's events are forgotten.
+    """Describe a profile as far as it is compared; stays valid after its events are forgotten.
 
     `devices` and `processes` are the rows of these tables; None among `used_devices` is for
     operations that name none. `op_notes` are on its operations alone. `row_counts` are by event table,
     `total_count` is of its totals, `step_counts` of each process. `step_period` is the mean time in ns
-    from step to step, None without; of several processes the longest. `window_lengths` are by device, in
-    ns.
+    from one step start to the next, None without steps; the longest if there are several processes.
+    `window_lengths` are by device, in ns.
     """
 
     attributes: Mapping[str, Any]

@@ -32,7 +32,7 @@ _TIME = Column("time_ns", Unit.NS, "The time that the answer speaks of.", better
 
 @dataclass(frozen=True)
 class ProfileAnswers:
-    """What one profile answered: all that a comparison needs of it."""
+    """Hold what a comparison needs of one profile."""
 
     ref: ProfileRef
     properties: Properties
@@ -54,7 +54,7 @@ class ProfileAnswers:
 
 @dataclass(frozen=True)
 class SideAnswers:
-    """What the profiles of a side answered, by runs, and notes on files that could not be read."""
+    """Hold what a comparison needs of the profiles of one side, by run, and notes on unreadable files."""
 
     name: str
     runs: tuple[tuple[ProfileAnswers, ...], ...]
@@ -119,7 +119,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Judgement:
-    """What is known of both sides before a report of them is compared.
+    """Hold what both sides share before any of their reports is compared.
 
     `times_per_step` are those of each side's runs, None without steps. `unlike` says in words why the
     sides did not do the same work; `unlike_steps`: one side's runs are one step as a whole.

@@ -59,7 +59,7 @@ class No:
     """The importer does not read this file, for this reason.
 
     `close`: the file is of a kind that this importer knows and can explain (damaged, another tool's);
-    such a reason is shown in place of all others, with `hint`.
+    only then are its reason and `hint` shown.
     """
 
     reason: str
