@@ -215,9 +215,7 @@ def _limits(options: DiffOptions) -> tuple[list[gate.Limit], float | None, bool]
         if run_noise is None:
             run_noise = _run_noise(file.run_noise, where=str(options.limits))
     if inconclusive not in (None, _FAIL, _PASS):
-        raise UsageError(
-            f"no way {inconclusive!r} to take what cannot be told", hint=f"{_FAIL} or {_PASS}."
-        )
+        raise UsageError(f"inconclusive is {inconclusive!r}", hint=f"Use {_FAIL} or {_PASS}.")
     by_text: dict[str, gate.Limit] = {}
     for limit in limits:
         by_text.setdefault(limit.text, limit)
