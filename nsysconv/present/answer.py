@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from textwrap import wrap
@@ -13,14 +14,15 @@ from nsysconv.codes import TIME_CLASS_COLUMNS, TIME_CLASSES
 from nsysconv.document import Section, Text
 from nsysconv.names import cut_off, shorten, shorten_kernel
 from nsysconv.notes import Note, Severity
-from nsysconv.queries.findings.contract import CAUSES, COST, SAVING, is_minor
+from nsysconv.queries.findings.contract import COST, SAVING, is_minor
 from nsysconv.report import Report, Unit, human
 
 Row = Mapping[str, Any]
 
 _DIRECTIONS = {"htod": "HtoD", "dtoh": "DtoH"}
 _WIDTH = 98
-_BAR, _SHORT_BAR = 60, 30
+_BAR, _SHORT_BAR, _TINY_BAR = 60, 30, 12
+_MOST_PROFILES = 8
 _SIGNS = {"computation": "█", "communication": "▓", "memcpy": "▒", "memset": "▒", "migration": "▒"}
 _IDLE, _OUTSIDE = "░", "·"
 _MOST_BARS, _MOST_CLASSES = 4, 4
@@ -32,8 +34,9 @@ _NAME = 36
 
 
 def where_time_went(summary: Report) -> tuple[Text, ...]:
-    """Return what the rows of `summary` say, in at most 9 lines."""
+    """Return what the rows of `summary` say, in at most 11 lines."""
     rows = summary.rows()
+    recorded = _recorded(rows)
     with_account = [row for row in rows if row["span_ns"]]
     if not with_account:
         both = (
@@ -42,18 +45,50 @@ def where_time_went(summary: Report) -> tuple[Text, ...]:
         figures = [cut_off(line, _WIDTH) for line in both if line]
         has_times = any(row["span_ns"] is not None for row in rows)
         first = _WITHOUT_LENGTH if has_times else _WITHOUT_TIMES
-        return (Text("", (first, *figures), laid_out=True),) if rows else ()
+        return (Text("", (*recorded, first, *figures), laid_out=True),) if rows else ()
     if len(with_account) == 1:
         lines = [*_one_device(with_account[0])]
-    else:
+    elif _are_one_run(rows):
         lines = [*_several_devices(with_account)]
+    else:
+        lines, recorded = [*_several_programs(with_account)], []
+    lines = [*recorded, *lines]
     return (Text("", tuple(cut_off(line, _WIDTH) for line in lines), laid_out=True),)
 
 
+def _recorded(rows: Sequence[Row]) -> list[str]:
+    # The line has the GPUs' names, the profiler, and the length of the longest profile.
+    names = [row["device"] for row in rows if row["device"]]
+    parts = [
+        f"{f'{count} × ' if count > 1 else ''}{shorten(name, _NAME)}"
+        for name, count in Counter(names).items()
+    ]
+    parts += dict.fromkeys(row["tool"] for row in rows if row["tool"])
+    length = max((row["span_ns"] or 0 for row in rows), default=0)
+    parts += [human(length, Unit.NS)] if length else []
+    return [_while_it_fits(parts, _WIDTH, ", ")] if parts else []
+
+
+def _are_one_run(rows: Sequence[Row]) -> bool:
+    # Profiles without ranks, of several profilers or of different GPUs are not of one run.
+    if len({row["profile"] for row in rows}) == 1:
+        return True
+    machines = {(row["device"], (row["tool"] or "").partition(" ")[0]) for row in rows}
+    return len(machines) == 1 and all(row["rank"] is not None for row in rows)
+
+
+def _several_programs(rows: Sequence[Row]) -> Iterator[str]:
+    yield f"{len({row['profile'] for row in rows})} profiles that are not ranks of one run:"
+    for row in rows[:_MOST_PROFILES]:
+        label = shorten(row["profile"], _NAME)
+        device = f", {shorten(row['device'], _NAME)}" if row["device"] else ""
+        yield f"{_bar(row, _TINY_BAR)} {label}: {_at_work(row)}{device}"
+    if len(rows) > _MOST_PROFILES:
+        yield f"and {len(rows) - _MOST_PROFILES} more: one row each in the report summary"
+
+
 def _one_device(row: Row) -> Iterator[str]:
-    busy = f": {_at_work(row)}{_in_window(row)}"
-    place = _place(row)
-    yield (place if len(place) + len(busy) <= _WIDTH else _place(row, short=True)) + busy
+    yield f"{_place(row)}: {_at_work(row)}{_in_window(row)}"
     yield _bar(row, _BAR)
     classes = _classes(row)
     # What is below half a per cent goes into one line, and so does what is too much for a screen.
@@ -82,7 +117,7 @@ def _several_devices(rows: Sequence[Row]) -> Iterator[str]:
         chosen = list(zip(kinds, three, strict=True))
         yield f"{len(rows)} devices: the least, median and most busy."
     for kind, row in chosen:
-        yield f"{_bar(row, _SHORT_BAR)} {kind}{_place(row, short=True)}: {_at_work(row)}"
+        yield f"{_bar(row, _SHORT_BAR)} {kind}{_place(row)}: {_at_work(row)}"
         top = sorted(_classes(row), key=lambda each: -each.time)[:3]
         words = (f"{each.sign} {each.share:.1f} % {each.brief}" for each in top)
         yield f"{' ' * _SHORT_BAR} {_while_it_fits(words, _WIDTH - _SHORT_BAR - 1)}"
@@ -92,14 +127,14 @@ def _several_devices(rows: Sequence[Row]) -> Iterator[str]:
         yield _largest_line(_largest_of(rows), "largest on one: ")
 
 
-def _while_it_fits(parts: Iterable[str], room: int) -> str:
+def _while_it_fits(parts: Iterable[str], room: int, between: str = "; ") -> str:
     line, *others = parts
-    more = "; others"
+    more = f"{between}others"
     for place, part in enumerate(others):
         is_last = place == len(others) - 1
         if len(line) + len(part) + 2 + (0 if is_last else len(more)) > room:
             return line + more
-        line = f"{line}; {part}"
+        line = f"{line}{between}{part}"
     return line
 
 
@@ -137,14 +172,9 @@ def _bar(row: Row, cells: int) -> str:
     return bar
 
 
-def _place(row: Row, *, short: bool = False) -> str:
-    # The short form leaves out the device's name.
+def _place(row: Row) -> str:
     number = "GPU" if row["device_id"] is None else f"GPU {row['device_id']}"
-    if row["rank"] is not None:
-        number = f"rank {row['rank']}, {number}"
-    if not short and row["device"]:
-        number += f" ({shorten(row['device'], _NAME)})"
-    return number
+    return number if row["rank"] is None else f"rank {row['rank']}, {number}"
 
 
 def _at_work(row: Row) -> str:
@@ -230,24 +260,27 @@ def _added_up(rows: Sequence[Row]) -> dict[str, Any]:
 # -- bottlenecks
 
 _MOST_FINDING_LINES, _MOST_SHOWN = 10, 3
-# Findings that share so much of their time are one.
-_SAME = 0.8
-_HEADED = {SAVING: "avoidable time, upper bounds:", COST: "largest costs:"}
+_HEADED = {SAVING: "avoidable time, upper bounds{together}:", COST: "largest costs:"}
 _INDENT = "   "
 
 
 def what_holds_it_back(findings: Report) -> tuple[Text, ...]:
-    """Return the findings as numbered lists of about 10 lines: the largest, then names of the rest."""
+    """Return the findings in one sentence, and as numbered lists of about 10 lines.
+
+    These have the largest, then names of the rest.
+    """
     rows = findings.rows()
     shown = shown_findings(rows)
     kinds = {row["kind"] for row in shown}
+    numbers = {row["rule"]: number for number, row in enumerate(shown, 1)}
     lines: list[str] = []
     for number, row in enumerate(shown, 1):
         before = shown[number - 2]["kind"] if number > 1 else None
-        if kinds >= _HEADED.keys() and row["kind"] in _HEADED.keys() - {before}:
-            lines.append(_HEADED[row["kind"]])
-        lines += _item(number, row)
-    rest = [row for row in rows if row not in shown]
+        is_headed = row["kind"] == SAVING or kinds >= _HEADED.keys()
+        if is_headed and len(shown) > 1 and row["kind"] in _HEADED.keys() - {before}:
+            lines.append(_HEADED[row["kind"]].format(together=_together(rows)))
+        lines += _item(number, row, _relations(row, rows, numbers))
+    rest = [row for row in rows if row not in shown and row["same_as"] not in numbers]
     also = [_short(row) for row in rest if not is_minor(row)]
     below = [row["rule"] for row in rest if is_minor(row)]
     named = _listed("also", also, _WIDTH)
@@ -255,27 +288,57 @@ def what_holds_it_back(findings: Report) -> tuple[Text, ...]:
         room = _WIDTH - len(named) - len("; ") if named else _WIDTH
         named = "; ".join(filter(None, (named, _listed("below 1 %", below, room))))
     lines += [named] if named else []
-    return (Text("", tuple(lines), laid_out=True),) if lines else ()
+    if not lines:
+        return ()
+    first = [Text("", (headline(shown[0]),), laid_out=True)] if shown else []
+    return (*first, Text("", tuple(lines), laid_out=True))
+
+
+def headline(row: Row) -> str:
+    """Return a finding as the sentence that the answer begins with."""
+    cause = f"{row['cause']} ({row['where']})" if row["where"] else row["cause"]
+    time = row["saving_ns"] if row["kind"] == SAVING else row["cost_ns"]
+    if row["share_pct"] is None or time is None:
+        return f"{cause[:1].upper()}{cause[1:]}."
+    amounts = [human(time, Unit.NS)]
+    if row["per_step_ns"] is not None:
+        amounts.append(f"{human(row['per_step_ns'], Unit.NS)} per step")
+    share = f"{row['share_pct']:.1f} % ({', '.join(amounts)})"
+    if row["kind"] == SAVING:
+        return f"Up to {share} could be saved: {cause}."
+    return f"Most time goes to {cause}: {share}."
+
+
+def _together(rows: Sequence[Row]) -> str:
+    # All savings together, where there are several.
+    savings = [row for row in rows if row["kind"] == SAVING and not row["same_as"]]
+    if len(savings) < 2:
+        return ""
+    return f"; all of them together save up to {savings[0]['all_savings_pct']:.1f} %"
+
+
+def _relations(row: Row, rows: Sequence[Row], numbers: Mapping[str, int]) -> list[str]:
+    # The words say which other findings are the same time, and of which this is a part.
+    same = [_short(other) for other in rows if other["same_as"] == row["rule"]]
+    words = [f"also seen as {', '.join(same)}"] if same else []
+    if row["part_of"]:
+        number = numbers.get(row["part_of"])
+        words.append(f"part of {row['part_of'] if number is None else number}")
+    return words
 
 
 def shown_findings(rows: Sequence[Row]) -> list[Row]:
     """Return the findings that have a number in the answer, in their order.
 
-    None left out is larger, but for one whose time is that of its cause: the cause has the number.
+    None left out is larger, but for one whose time another one explains: the cause has the number.
     """
-    shares = {row["rule"]: row["share_pct"] or 0.0 for row in rows}
-    explained = {
-        rule
-        for rule, cause in CAUSES.items()
-        if shares.get(cause, -1.0) >= _SAME * shares.get(rule, 0.0)
-    }
-    large = [row for row in rows if not is_minor(row) and row["rule"] not in explained]
+    large = [row for row in rows if not is_minor(row) and not row["same_as"]]
     # The first is of the work, if there is such.
     by_size = sorted(large, key=lambda row: (row is not large[0], -(row["share_pct"] or 0.0)))
     chosen: list[Row] = []
     height = 0
     for row in by_size[:_MOST_SHOWN]:
-        height += sum(map(_lines_of, _item(1, row)))
+        height += sum(map(_lines_of, _item(1, row, _relations(row, rows, {}))))
         if chosen and height >= _MOST_FINDING_LINES:
             break
         chosen.append(row)
@@ -301,11 +364,12 @@ def _short(row: Row) -> str:
     return f"{row['rule']}{share}"
 
 
-def _item(number: int, row: Row) -> list[str]:
+def _item(number: int, row: Row, relations: Sequence[str]) -> list[str]:
     places = [row["where"]] if row["where"] else []
     if row["device_count"] > 1:
         what = "profiles" if row["device_id"] is None else "GPUs"
         places.append(f"on {row['device_count']:,} {what}")
+    places += relations
     several = f" ({'; '.join(places)})" if places else ""
     verb = "saves up to" if row["kind"] == SAVING else "takes"
     time = "" if row["share_pct"] is None else f", {verb} {row['share_pct']:.1f} %"
@@ -334,8 +398,13 @@ def document(made: Sequence[Section], command: str, why: str | None) -> list[Sec
     notes = _noted(made)
     shown = [replace(each, notes=(), advice=()) for each in made if each.texts]
     if shown:
+        # The sentence that sums the findings up is the first line of all.
+        top: tuple[str, ...] = ()
+        if len(made[-1].texts) > 1:
+            top = made[-1].texts[0].lines
+            shown[-1] = replace(shown[-1], texts=made[-1].texts[1:])
         first = shown[0].texts[0]
-        lines = (*_caveats(notes), *first.lines)
+        lines = (*top, *_caveats(notes), *first.lines)
         shown[0] = replace(shown[0], texts=(replace(first, lines=lines),))
     notes.pop(_LOST, None)
     room = _MOST_LINES - sum(map(_height, shown))

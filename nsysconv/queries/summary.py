@@ -61,6 +61,7 @@ _DIRECTIONS = {"htod": "HtoD", "dtoh": "DtoH"}
 COLUMNS = (
     *BY_DEVICE,
     Column("device", Unit.TEXT, "Name of the GPU; null: not recorded."),
+    Column("tool", Unit.TEXT, "Source and version of the profiler.", brief=False),
     Column("span_start_ns", Unit.NS, f"When the account begins. {_SPAN}"),
     Column("span_ns", Unit.NS, "Length of the account: its classes add up to it."),
     Column("window_start_ns", Unit.NS, f"Where the window begins. {WINDOW}"),
@@ -127,11 +128,14 @@ Row = dict[str, Any]
 
 def partial(timeline: Timeline, request: Request) -> list[Row]:
     """Return one row per device with GPU operations; of totals alone one row, without an account."""
-    if Fact.KERNELS not in timeline.profile.facts:
-        return _rows_of_totals(timeline)
-    names = {row["device_id"]: row["name"] for row in timeline.profile.rows("device")}
+    profile = timeline.profile
+    version = profile.attributes["tool_version"]
+    tool = " ".join(filter(None, (profile.ref.source.partition("_")[0], version)))
+    if Fact.KERNELS not in profile.facts:
+        return [row | {"tool": tool} for row in _rows_of_totals(timeline)]
+    names = {row["device_id"]: row["name"] for row in profile.rows("device")}
     calls = _Calls(timeline)
-    return [_row(timeline, device, names, calls) for device in timeline.devices]
+    return [_row(timeline, device, names, calls) | {"tool": tool} for device in timeline.devices]
 
 
 class Rows:

@@ -22,6 +22,7 @@ _FINDING = (
     "saving_ns",
     "cost_ns",
     "share_pct",
+    "part_of",
     "rank",
     "device_id",
     "finding",
@@ -32,14 +33,16 @@ _CLASS_COLUMNS = frozenset(TIME_CLASS_COLUMNS.values())
 
 
 def render(reports: Sequence[Section], out: TextIO, options: Options) -> None:
-    """Write the document: `devices`, the least busy ones first, `findings` in their order, `omitted`.
+    """Write the document: `answer`, `devices`, the least busy ones first, `findings`, `omitted`.
 
+    `findings` are in their order; those that have the time of another one are omitted.
     Before them `notes`, if something is missing or not exact: the weightiest ones.
     """
     by_name = {report.name.partition(":")[0]: report for report in reports}
     devices = by_name["summary"].rows()
     devices.sort(key=lambda row: row["busy_pct"] if row["busy_pct"] is not None else 101)
-    findings = by_name["findings"].rows()
+    findings = [row for row in by_name["findings"].rows() if not row["same_as"]]
+    texts = by_name["findings"].texts
     notes = {note.slug: note for report in reports for note in report.notes}
     doubts = [note for note in notes.values() if note.severity is not Severity.INFO]
     doubts.sort(key=lambda note: note.severity is not Severity.DROPPED)
@@ -52,6 +55,7 @@ def render(reports: Sequence[Section], out: TextIO, options: Options) -> None:
         document = {
             "format": FORM,
             **({"notes": said} if said else {}),
+            **({"answer": " ".join(texts[0].lines)} if len(texts) > 1 else {}),
             "devices": [_device(row) for row in devices[:shown_devices]],
             "findings": [_finding(row) for row in findings[:shown_findings]],
             "omitted": {

@@ -36,6 +36,7 @@ from nsysconv.timeline.intervals import (
     Segments,
     Union,
     cut_at,
+    difference,
     expand_ranges,
     innermost,
     measure,
@@ -346,12 +347,12 @@ class HostActivity:
                 _, _, rest = cut_at(whole_pieces(gaps.start[mine], gaps.host_end[mine]), profiler)
                 yield _host_pieces(mine, rest, (self._calls_around(thread, rest), *nested))
 
-    def outside_calls(self, gaps: Gaps) -> int:
-        """Return how long the host parts of gaps are in which the launching thread was in no API call.
+    def outside_calls(self, gaps: Gaps) -> Iterator[Union]:
+        """Yield the host parts of gaps in which the launching thread was in no API call, some at a time.
 
         What the profiler did is left out. It is what `split` gives to other activities.
         """
-        calls, time = self._timeline.calls, 0
+        calls = self._timeline.calls
         for block in blocks(len(gaps)):
             mine = gaps.take(block)
             mine = mine.take(np.flatnonzero(mine.host_end > mine.start))
@@ -359,9 +360,7 @@ class HostActivity:
             for each in distinct(thread).tolist():
                 of_thread = mine if len(calls.threads) == 1 else mine.take(thread == each)
                 covering = self._covering(each, of_thread)
-                length = (of_thread.host_end - of_thread.start).sum()
-                time += int(length - covering.covered(of_thread.start, of_thread.host_end).sum())
-        return time
+                yield difference(Union(of_thread.start, of_thread.host_end), covering)
 
     def _covering(self, thread: int, gaps: Gaps) -> Union:
         # The union covers the time around these gaps in which the thread was in calls or the profiler

@@ -5,11 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from nsysconv.queries.contract import Array
-from nsysconv.queries.findings.contract import Found, Measure, Scene, counted, uncovered
+from nsysconv.queries.findings.contract import (
+    NAMES_CALL,
+    NAMES_RANGE,
+    Found,
+    Measure,
+    Scene,
+    counted,
+    remaining,
+)
 from nsysconv.queries.kernel_categories import computes
 from nsysconv.queries.stragglers import Waits
 from nsysconv.report import Unit, human
@@ -59,6 +68,7 @@ class Exposure:
             {"all": human(union(self.start, self.end).measure, Unit.NS)},
             event=event_id("kernel", int(self.row[longest])) if len(each) else None,
             most_ns=int(each.max(initial=0)),
+            when=lambda: self.alone,
         )
 
 
@@ -106,12 +116,13 @@ def bucket_size(scene: Scene) -> Found | None:
     ops = scene.ops
     computing = union(ops.start, ops.end, computes(ops, scene.of_ops(communicates(timeline))))
     low, high = scene.window.start, scene.window.end
-    time = uncovered(union(start, start + dur), computing, low, high)
+    when = partial(remaining, union(start, start + dur), computing, low, high)
+    time = when().measure
     details = {
         "count": counted(len(start), "all-reduce", "all-reduces"),
         "mean": human(size[small].mean(), Unit.BYTES),
     }
-    return Found(scene.of_window(time), time, details)
+    return Found(scene.of_window(time), time, details, when=when, names=NAMES_CALL)
 
 
 def host_collectives(scene: Scene) -> Found | None:
@@ -122,10 +133,12 @@ def host_collectives(scene: Scene) -> Found | None:
     if not len(mine):
         return None
     low, high = scene.window.start, scene.window.end
-    time = uncovered(union(mine.start, mine.end), scene.busy, low, high)
+    when = partial(remaining, union(mine.start, mine.end), scene.busy, low, high)
+    time = when().measure
     details = {"count": counted(len(mine), "collective", "collectives")}
     event = event_id("range", int(mine.row[(mine.end - mine.start).argmax()]))
-    return Found(scene.of_window(time), time, details, event=event)
+    share = scene.of_window(time)
+    return Found(share, time, details, event=event, when=when, names=NAMES_RANGE)
 
 
 RULES: dict[str, Measure] = {
@@ -163,7 +176,8 @@ def straggler(waits: Waits, span_ns: int, exposed: Mapping[str, int]) -> tuple[i
         else "",
     }
     most = int(waits.most[top]) * time // max(1, int(waits.by_last[top].sum()))
-    return top, Found(100 * time / span_ns if span_ns else 0.0, time, details, most_ns=most)
+    share = 100 * time / span_ns if span_ns else 0.0
+    return top, Found(share, time, details, most_ns=most, names=NAMES_CALL)
 
 
 def collective_wait(waits: Waits, straggler: int) -> tuple[int, Found] | None:

@@ -21,7 +21,7 @@ from nsysconv.timeline.account import Account, account_span, default_account
 from nsysconv.timeline.arrays import among, blocks, counts, distinct, factorize, indices, take
 from nsysconv.timeline.events import GpuOps, OpKind, event_id
 from nsysconv.timeline.idle import Gaps, Window, gaps, window
-from nsysconv.timeline.intervals import Union, longest, union, union_with, united
+from nsysconv.timeline.intervals import Union, difference, longest, union, union_with, united
 from nsysconv.timeline.kernel_categories import kernel_names
 from nsysconv.timeline.timeline import Timeline
 
@@ -33,6 +33,8 @@ CAUSES = {"exposed_communication": "stragglers"}
 """Rules whose time another one explains, by the rule that does."""
 AROUND = ("start_up", "tear_down")
 """The rules on what is before and after the work."""
+NAMES_NOTHING, NAMES_CALL, NAMES_RANGE = range(3)
+"""What a finding names: an effect alone, a call or operator, or a range of the program's own."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,7 @@ class Words:
     kind: str
     threshold: float
     unit: str
+    cause: str
     finding: str
     advice: Mapping[str, str]
     report: str
@@ -72,7 +75,9 @@ class Found:
     out where it does not speak. `before` and `after` name the operations around the gap that costs most.
     `event`: what ended that gap, or the longest of what the rule is about, by its id; None: it has none.
     `part`: the slice to look at, as flags. `most_ns`: how much of the time one event makes; 0: not asked.
-    `case`: which advice of rules.toml fits better than that for the framework.
+    `case`: which advice of rules.toml fits better than that for the framework. `when` makes the union
+    that `time_ns` is the measure of; None: it has no place on one device. `names`: how well the sentence
+    says what to change, see NAMES_NOTHING.
     """
 
     value: float
@@ -88,6 +93,8 @@ class Found:
     part: str = ""
     most_ns: int = 0
     case: str = ""
+    when: Callable[[], Union] | None = None
+    names: int = 0
 
 
 Measure = Callable[["Scene"], Found | None]
@@ -292,6 +299,17 @@ def uncovered(one: Union, other: Union, low: int, high: int) -> int:
         starts, ends = np.clip(one.starts[block], low, high), np.clip(one.ends[block], low, high)
         time += int((ends - starts).sum() - other.covered(starts, ends).sum())
     return time
+
+
+def remaining(one: Union, other: Union, low: int, high: int) -> Union:
+    """Return the part of [low, high) that the first union covers and the second does not."""
+    near = one.between(low, high)
+    return difference(clipped(near.starts, near.ends, low, high), other)
+
+
+def clipped(starts: Array, ends: Array, low: int, high: int, which: Array | None = None) -> Union:
+    """Return the part of [low, high) that intervals cover, which are given as for `union`."""
+    return union(np.clip(starts, low, high), np.clip(ends, low, high), which)
 
 
 def counted(count: int, one: str, several: str) -> str:

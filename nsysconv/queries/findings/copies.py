@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 import numpy as np
 
 from nsysconv.codes import DIRECTIONS, MEMORY_KINDS
 from nsysconv.names import called
 from nsysconv.queries.columns import direction_names, memory_kind_names
-from nsysconv.queries.findings.contract import Found, Measure, Scene, counted, uncovered
-from nsysconv.queries.findings.waits import gaps_after
+from nsysconv.queries.findings.contract import (
+    NAMES_CALL,
+    Found,
+    Measure,
+    Scene,
+    counted,
+    remaining,
+)
+from nsysconv.queries.findings.waits import after_waits, gaps_after
 from nsysconv.report import Unit, human
 from nsysconv.timeline.arrays import Array, among, blocks, distinct, take
 from nsysconv.timeline.events import GpuOps, OpKind
 from nsysconv.timeline.idle import Gaps
-from nsysconv.timeline.intervals import longest, union
+from nsysconv.timeline.intervals import Union, longest, union, union_with
 
 _WITH_THE_HOST = np.array([DIRECTIONS.index("HtoD"), DIRECTIONS.index("DtoH")])
 _PAGEABLE = MEMORY_KINDS.index("Pageable")
@@ -43,10 +51,10 @@ def _largest(copies: GpuOps, column: Mapping[str, Array], which: Array) -> str:
     return f"; most of it {human(moved, Unit.BYTES)} {name}{rate}{memory}"
 
 
-def _without_kernel(scene: Scene, ops: GpuOps, which: Array) -> int:
-    # How long one of these operations ran in the window, and no kernel.
-    alone = union(ops.start, ops.end, which)
-    return uncovered(alone, scene.computing, scene.window.start, scene.window.end)
+def _without_kernel(scene: Scene, ops: GpuOps, which: Array) -> Union:
+    # When one of these operations ran in the window, and no kernel.
+    running = union(ops.start, ops.end, which)
+    return remaining(running, scene.computing, scene.window.start, scene.window.end)
 
 
 def _longest(ops: GpuOps, which: Array) -> str | None:
@@ -61,17 +69,24 @@ def copy_bound(scene: Scene) -> Found | None:
     ops, column = scene.copies
     what = _largest(ops, column, np.ones(len(ops), bool))
     details, event = {"what": what}, scene.longest_op(kinds)
-    return Found(scene.of_window(time), time, details, event=event)
+
+    def when() -> Union:
+        running = union(scene.ops.start, scene.ops.end, kinds)
+        return remaining(running, scene.computing, scene.span.start, scene.span.end)
+
+    return Found(scene.of_window(time), time, details, event=event, when=when)
 
 
 def pageable_copies(scene: Scene) -> Found | None:
     """Measure the time in which copies of pageable memory ran and no kernel."""
     ops, column = scene.copies
     pageable = (column["src_kind"] == _PAGEABLE) | (column["dst_kind"] == _PAGEABLE)
-    time, count = _without_kernel(scene, ops, pageable), int(np.count_nonzero(pageable))
+    when = partial(_without_kernel, scene, ops, pageable)
+    time, count = when().measure, int(np.count_nonzero(pageable))
     what = _largest(ops, column, pageable)
     details = {"count": counted(count, "copy", "copies"), "what": what}
-    return Found(scene.of_window(time), time, details, event=_longest(ops, pageable))
+    event = _longest(ops, pageable)
+    return Found(scene.of_window(time), time, details, event=event, when=when)
 
 
 def synchronous_copies(scene: Scene) -> Found | None:
@@ -85,7 +100,7 @@ def synchronous_copies(scene: Scene) -> Found | None:
     ops = scene.ops
     mine = ops.kind == OpKind.MEMCPY
     mine[mine] = waited_for.take(take(scene.owner, mine), mode="wrap")
-    time = _without_kernel(scene, ops, mine)
+    time = _without_kernel(scene, ops, mine).measure
     # A gap costs its wait at most, and of several in one wait all but the last lie inside it.
     most = time + 2 * scene.calls_at(which).measure
     if not scene.speaks("synchronous_copies", at_most := Found(scene.of_window(most), most)):
@@ -93,7 +108,13 @@ def synchronous_copies(scene: Scene) -> Found | None:
     time += gaps_after(scene, which).time
     count = counted(len(which), "copy", "copies")
     details = {"count": count, "calls": scene.names_of(which)}
-    return Found(scene.of_window(time), time, details, event=_longest(ops, mine))
+
+    def when() -> Union:
+        alone, after = _without_kernel(scene, ops, mine), after_waits(scene, which)
+        return union_with(alone, after.starts, after.ends)
+
+    event = _longest(ops, mine)
+    return Found(scene.of_window(time), time, details, event=event, when=when, names=NAMES_CALL)
 
 
 def small_copies(scene: Scene) -> Found | None:
@@ -104,18 +125,25 @@ def small_copies(scene: Scene) -> Found | None:
     count = int(np.count_nonzero(small))
     if count < _FEWEST_SMALL or scene.gaps is None:
         return None
-    time = _without_kernel(scene, ops, small) + _own_gaps(scene, scene.gaps, take(ops.row, small))
+    gaps = scene.gaps
+
+    def when() -> Union:
+        alone = _without_kernel(scene, ops, small)
+        own = union(*_own_gaps(scene, gaps, take(ops.row, small)))
+        return union_with(alone, own.starts, own.ends)
+
+    time, event = when().measure, _longest(ops, small)
     details = {"count": counted(count, "copy", "copies")}
-    return Found(scene.of_window(time), time, details, event=_longest(ops, small))
+    return Found(scene.of_window(time), time, details, event=event, when=when, names=NAMES_CALL)
 
 
-def _own_gaps(scene: Scene, gaps: Gaps, rows: Array) -> int:
-    # The result is how long gaps lasted after the call of the copy had begun that ended them, of copies
-    # at these rows of their table. What the host did before that call is not the copy's doing.
+def _own_gaps(scene: Scene, gaps: Gaps, rows: Array) -> tuple[Array, Array]:
+    # The parts of gaps after the call of the copy had begun that ended them, of copies at these rows of
+    # their table: starts and ends. What the host did before that call is not the copy's doing.
     timeline = scene.timeline
     is_meant = np.zeros(timeline.profile.row_count("memcpy"), bool)
     is_meant[rows] = True
-    time = 0
+    starts, ends = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for block in blocks(len(gaps)):
         found = gaps.take(block)
         found = found.take(np.flatnonzero(found.ended_by >= 0))
@@ -124,8 +152,9 @@ def _own_gaps(scene: Scene, gaps: Gaps, rows: Array) -> int:
         mine = np.flatnonzero((kind == OpKind.MEMCPY) & (owner >= 0))
         mine = mine[is_meant[row[mine]]]
         asked = timeline.calls.start[owner[mine]]
-        time += int((found.end[mine] - np.clip(asked, found.start[mine], found.end[mine])).sum())
-    return time
+        starts.append(np.clip(asked, found.start[mine], found.end[mine]))
+        ends.append(found.end[mine])
+    return np.concatenate(starts), np.concatenate(ends)
 
 
 RULES: dict[str, Measure] = {

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from nsysconv.names import called, shorten
-from nsysconv.queries.findings.contract import Found, Measure, Scene, counted, uncovered
+from nsysconv.queries.findings.contract import (
+    NAMES_NOTHING,
+    NAMES_RANGE,
+    Found,
+    Measure,
+    Scene,
+    counted,
+    remaining,
+    uncovered,
+)
 from nsysconv.queries.findings.operators import host_sync
 from nsysconv.queries.findings.waits import costliest_gap, sync_each_kernel, sync_small_copies
 from nsysconv.report import MISSING, Unit, human
 from nsysconv.threads import cached_in
-from nsysconv.timeline.annotations import operators, ranges, which_named
-from nsysconv.timeline.arrays import among, blocks, counts, distinct, factorize, sums, take
+from nsysconv.timeline.annotations import operators, ranges, shown_ranges, which_named
+from nsysconv.timeline.arrays import Array, among, blocks, counts, distinct, factorize, sums, take
 from nsysconv.timeline.events import OpKind, Spans, event_id
 from nsysconv.timeline.idle import (
     PARTS,
@@ -23,14 +34,15 @@ from nsysconv.timeline.idle import (
     host_activity,
     parts,
 )
-from nsysconv.timeline.intervals import Union, lasting, measure, union
+from nsysconv.timeline.intervals import Union, difference, lasting, measure, union, united
 from nsysconv.timeline.range_names import GROUPED
 from nsysconv.timeline.steps import DATA_LOADER
 
-_HOST, _LAUNCH = (PARTS.index(name) for name in ("host", "launch"))
+_HOST, _LAUNCH, _UNKNOWN = (PARTS.index(name) for name in ("host", "launch", "unknown"))
 _SHORT_GAP_NS = 200_000
 _SHORT_KERNEL_NS = 20_000
 _MOST_GAPS = 100_000
+_MOST_PCT = 80
 _NAME = 36
 
 
@@ -49,17 +61,28 @@ def launch_bound(scene: Scene) -> Found | None:
         return None
     time = count = 0
     most, event = 0, None
-    for block in blocks(len(scene.gaps)):
-        short = scene.gaps.take(block)
-        short = short.take(np.flatnonzero(short.dur < _SHORT_GAP_NS))
-        waited = parts(scene.timeline, short)[[_HOST, _LAUNCH]].sum(axis=0)
+    for short, waited in _short_gaps(scene, scene.gaps):
         time += int(waited.sum())
         count += int(np.count_nonzero(waited))
         if waited.max(initial=0) > most:
             most = int(waited.max())
             event = scene.timeline.ops.event_id(int(short.ended_by[waited.argmax()]))
     details = {"mean_kernel": human(mean, Unit.NS), "gaps": counted(count, "gap", "gaps")}
-    return Found(scene.of_window(time), time, details, event=event)
+    gaps = scene.gaps
+
+    def when() -> Union:
+        found = ((each.start, each.start + waited) for each, waited in _short_gaps(scene, gaps))
+        return united(found, len(gaps))
+
+    return Found(scene.of_window(time), time, details, event=event, when=when)
+
+
+def _short_gaps(scene: Scene, gaps: Gaps) -> Iterator[tuple[Gaps, Array]]:
+    # Gaps below 200 µs, some at a time, and how much of each the host and its launch take.
+    for block in blocks(len(gaps)):
+        short = gaps.take(block)
+        short = short.take(np.flatnonzero(short.dur < _SHORT_GAP_NS))
+        yield short, parts(scene.timeline, short)[[_HOST, _LAUNCH]].sum(axis=0)
 
 
 # These rules measure causes of short gaps.
@@ -85,19 +108,37 @@ def host_bound(scene: Scene) -> Found | None:
     # A sentence needs no number of an operator's call, so calls are grouped, however tables name
     # ranges.
     activity = host_activity(scene.timeline, GROUPED)
-    time = max(activity.outside_calls(found) - _loading_time(scene, found), 0)
+    time = sum(each.measure for each in _outside(scene, activity, found))
     measured = Found(scene.of_window(time), time)
     if not scene.speaks("host_bound", measured):
         return measured
-    details = {"doing": _doing(activity, found)}
-    return replace(
-        measured, details=details, **costliest_gap(scene, found, found.host_end - found.start)
-    )
+    doing, place = _doing(scene, activity, found, time)
+    names = NAMES_RANGE if place else NAMES_NOTHING
+
+    def when() -> Union:
+        outside = list(_outside(scene, activity, found))
+        starts, ends = ([getattr(each, name) for each in outside] for name in ("starts", "ends"))
+        return union(np.concatenate(starts), np.concatenate(ends))
+
+    where = costliest_gap(scene, found, found.host_end - found.start)
+    details = {"doing": doing, "place": place}
+    case = "range" if place else ""
+    return replace(measured, details=details, when=when, names=names, case=case, **where)
 
 
-def _doing(activity: HostActivity, found: Gaps) -> str:
+def _outside(scene: Scene, activity: HostActivity, found: Gaps) -> Iterator[Union]:
+    # The host parts of gaps outside calls, without the time of the data loader where that is a finding.
+    loader = _loader(scene)
+    if not (len(loader.starts) and scene.speaks("data_loader", data_loader(scene))):
+        loader = union(found.start[:0], found.end[:0])
+    for each in activity.outside_calls(found):
+        yield difference(each, loader)
+
+
+def _doing(scene: Scene, activity: HostActivity, found: Gaps, whole: int) -> tuple[str, str]:
     # The result is a clause on what the host did most of the time in the longest gaps, without calls
-    # and waits for input.
+    # and waits for input, and the place in words if that is a cause: a range that takes half of the
+    # whole, and does not fill the window.
     if len(found) > _MOST_GAPS:
         found = found.take(np.sort(np.argpartition(-found.dur, _MOST_GAPS)[:_MOST_GAPS]))
     by_name: dict[tuple[str, str], int] = {}
@@ -109,21 +150,22 @@ def _doing(activity: HostActivity, found: Gaps) -> str:
             if kind != "api_call" and not DATA_LOADER.search(name):
                 by_name[kind, name] = by_name.get((kind, name), 0) + time
     if not by_name:
-        return ""
+        return "", ""
     kind, name = top = max(by_name, key=lambda key: by_name[key])
     time = human(by_name[top], Unit.NS)
     if kind == "outside":
-        return f", {time} of it in unrecorded host code"
-    return f", {time} of it in {kind.replace('_', ' ')} {shorten(name, _NAME)}"
+        return f", {time} of it in unrecorded host code", ""
+    is_cause = kind == "range" and 2 * by_name[top] > whole and not _encloses(scene, name)
+    place = f" in {kind.replace('_', ' ')} {shorten(name, _NAME)}"
+    return f", {time} of it{place}", place if is_cause else ""
 
 
-def _loading_time(scene: Scene, found: Gaps) -> int:
-    # The result is how much of the host parts the data loader takes, or 0 if that is too little to be a
-    # finding.
-    loader = _loader(scene)
-    if not len(loader.starts) or not scene.speaks("data_loader", data_loader(scene)):
-        return 0
-    return int(loader.covered(found.start, found.host_end).sum())
+def _encloses(scene: Scene, name: str) -> bool:
+    # The result is true for ranges that fill the window: they are steps, or hold the whole work.
+    spans = shown_ranges(scene.timeline, GROUPED)
+    mine = spans.take(which_named(spans, name.__eq__))
+    filled = measure(mine.start, mine.end, scene.window.start, scene.window.end)
+    return filled * 100 >= scene.window.length * _MOST_PCT
 
 
 def idle_unknown(scene: Scene) -> Found | None:
@@ -134,7 +176,9 @@ def idle_unknown(scene: Scene) -> Found | None:
     measured = Found(scene.of_window(time), time)
     if scene.gaps is None or not scene.speaks("idle_unknown", measured):
         return measured
-    return replace(measured, **costliest_gap(scene, scene.gaps, scene.gaps.dur))
+    gaps, lost = scene.gaps, parts(scene.timeline, scene.gaps)[_UNKNOWN]
+    when = partial(union, gaps.end - lost, gaps.end)
+    return replace(measured, when=when, **costliest_gap(scene, gaps, gaps.dur))
 
 
 @cached_in("measured")
@@ -144,8 +188,10 @@ def data_loader(scene: Scene) -> Found | None:
     low, high = scene.window.start, scene.window.end
     time = uncovered(loading, scene.busy, low, high)
     inside = int(np.count_nonzero((loading.starts < high) & (loading.ends > low)))
-    count = counted(inside, "time", "times")
-    return Found(scene.of_window(time), time, {"count": count}, event=_longest_load(scene))
+    details, event = {"count": counted(inside, "time", "times")}, _longest_load(scene)
+    when = partial(remaining, loading, scene.busy, low, high)
+    share = scene.of_window(time)
+    return Found(share, time, details, event=event, when=when, names=NAMES_RANGE)
 
 
 def _loader(scene: Scene) -> Union:
@@ -218,8 +264,10 @@ def failed_calls(scene: Scene) -> Found | None:
 
 def profiler_overhead(scene: Scene) -> Found | None:
     """Measure the idle time in the window in which the profiler itself was at work."""
-    time = uncovered(scene.profiler, scene.busy, scene.window.start, scene.window.end)
-    return Found(scene.of_window(time), time, {})
+    low, high = scene.window.start, scene.window.end
+    time = uncovered(scene.profiler, scene.busy, low, high)
+    when = partial(remaining, scene.profiler, scene.busy, low, high)
+    return Found(scene.of_window(time), time, {}, when=when)
 
 
 def shared_gpu(scene: Scene) -> Found | None:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from nsysconv.codes import COMMUNICATION
 from nsysconv.errors import NotRecorded
 from nsysconv.names import shorten_kernel
-from nsysconv.queries.findings.contract import Found, Measure, Scene, counted
+from nsysconv.queries.findings.contract import Found, Measure, Scene, clipped, counted
+from nsysconv.queries.kernel_categories import computes
 from nsysconv.report import MISSING
 from nsysconv.timeline.account import GRAPH_LAUNCH
 from nsysconv.timeline.arrays import Array, factorize, sums
 from nsysconv.timeline.events import OpKind, event_id
-from nsysconv.timeline.intervals import lasting, measure
-from nsysconv.timeline.kernel_categories import kernel_name_ids, rules
+from nsysconv.timeline.intervals import Union, lasting, measure
+from nsysconv.timeline.kernel_categories import communicates, kernel_name_ids, rules
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import KERNEL, totals
 from nsysconv.timeline.utilization import kernel_fill, sm_count
@@ -48,7 +50,9 @@ def one_kernel(scene: Scene) -> Found | None:
     ops = scene.ops
     mine = np.flatnonzero(ops.kind == OpKind.KERNEL)
     mine = mine[_is_named(scene, ops.row[mine], top.name)]
-    time = measure(ops.start[mine], ops.end[mine], scene.span.start, scene.span.end)
+    low, high = scene.span.start, scene.span.end
+    time = measure(ops.start[mine], ops.end[mine], low, high)
+    when = partial(clipped, ops.start[mine], ops.end[mine], low, high)
     details = {
         "name": shorten_kernel(top.name, _NAME),
         "count": counted(top.count, "launch", "launches"),
@@ -56,7 +60,7 @@ def one_kernel(scene: Scene) -> Found | None:
     event = (
         ops.event_id(int(mine[(ops.end[mine] - ops.start[mine]).argmax()])) if len(mine) else None
     )
-    return replace(measured, time_ns=time, details=details, event=event)
+    return replace(measured, time_ns=time, details=details, event=event, when=when)
 
 
 def _is_named(scene: Scene, rows: Array, name: str) -> Array:
@@ -145,7 +149,8 @@ def low_parallelism(scene: Scene) -> Found | None:
     details = {"few": ", ".join(few_words), "name": _kernel_name(scene, top)}
     longest = mine[(fill.end - fill.start)[mine].argmax()]
     event = event_id("kernel", int(fill.row[longest]))
-    return Found(scene.of_window(time), time, details, event=event)
+    when = partial(clipped, fill.start[mine], fill.end[mine], low, high)
+    return Found(scene.of_window(time), time, details, event=event, when=when)
 
 
 def _categories(scene: Scene, rows: Array) -> tuple[Array, list[str]]:
@@ -161,7 +166,13 @@ def gpu_bound(scene: Scene) -> Found | None:
         return None
     time = scene.times["computation"]
     event = scene.longest_op(scene.ops.kind == OpKind.KERNEL)
-    return Found(scene.of_window(time), time, event=event)
+    return Found(scene.of_window(time), time, event=event, when=partial(_computing, scene))
+
+
+def _computing(scene: Scene) -> Union:
+    ops = scene.ops
+    works = computes(ops, scene.of_ops(communicates(scene.timeline)))
+    return clipped(ops.start, ops.end, scene.span.start, scene.span.end, works)
 
 
 RULES: dict[str, Measure] = {

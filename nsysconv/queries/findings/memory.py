@@ -4,17 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from nsysconv.errors import NotRecorded
 from nsysconv.names import called
 from nsysconv.queries.columns import step_pattern
-from nsysconv.queries.findings.contract import Found, Measure, Scene, counted, uncovered
+from nsysconv.queries.findings.contract import (
+    NAMES_CALL,
+    Found,
+    Measure,
+    Scene,
+    counted,
+    remaining,
+    uncovered,
+)
 from nsysconv.report import MISSING, Unit, human
 from nsysconv.timeline.arrays import blocks
 from nsysconv.timeline.events import ApiCalls, OpKind
-from nsysconv.timeline.intervals import measure
+from nsysconv.timeline.intervals import Union, measure, union
 from nsysconv.timeline.memory import Pool, parts
 from nsysconv.timeline.steps import annotated
 
@@ -28,8 +37,10 @@ def allocation(scene: Scene) -> Found | None:
     which = scene.calls_named(called("allocation"))
     which = which[~np.isin(which, _makes_context(scene))]
     low, high = scene.span.start, scene.span.end
-    time = uncovered(scene.calls_at(which), scene.busy, low, high)
-    measured = Found(scene.of_span(time), time)
+    during = scene.calls_at(which)
+    time = uncovered(during, scene.busy, low, high)
+    when = partial(remaining, during, scene.busy, low, high)
+    measured = Found(scene.of_span(time), time, when=when, names=NAMES_CALL)
     if not scene.speaks("allocation", measured):
         return measured
     clause, event = scene.during(which, low, high)
@@ -75,7 +86,12 @@ def page_migration(scene: Scene) -> Found | None:
         "bytes": human(int(np.maximum(moved[scene.ops.row[pages]], 0).sum()), Unit.BYTES),
         "count": counted(int(np.count_nonzero(pages)), "migration", "migrations"),
     }
-    return Found(scene.of_span(time), time, details, event=scene.longest_op(pages))
+
+    def when() -> Union:
+        travelling = union(ops.start, ops.end, pages)
+        return remaining(travelling, union(ops.start, ops.end, ~pages), low, high)
+
+    return Found(scene.of_span(time), time, details, event=scene.longest_op(pages), when=when)
 
 
 # -- running out

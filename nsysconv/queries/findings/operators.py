@@ -6,6 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -14,14 +15,23 @@ from nsysconv.codes import DIRECTIONS
 from nsysconv.errors import NotRecorded
 from nsysconv.facts import Fact
 from nsysconv.names import WAITS, called, shorten_kernel
-from nsysconv.queries.findings.contract import Found, Measure, Scene, counted, frameworks, uncovered
-from nsysconv.queries.findings.waits import gap_at, gaps_after
+from nsysconv.queries.findings.contract import (
+    NAMES_CALL,
+    Found,
+    Measure,
+    Scene,
+    clipped,
+    counted,
+    frameworks,
+    remaining,
+)
+from nsysconv.queries.findings.waits import after_waits, gap_at, gaps_after
 from nsysconv.report import MISSING
 from nsysconv.threads import cached_in
 from nsysconv.timeline.annotations import operators, ranges, which_named
 from nsysconv.timeline.arrays import Array, by_group, counts, distinct, factorize, sums, take
 from nsysconv.timeline.events import OpKind, Spans, number_threads
-from nsysconv.timeline.intervals import measure, union
+from nsysconv.timeline.intervals import Union, measure, union
 from nsysconv.timeline.kernel_categories import (
     NO,
     categories,
@@ -198,7 +208,8 @@ def _of_kernels(scene: Scene, mine: Array) -> Found | None:
     }
     time = measure(ops.start, ops.end, scene.span.start, scene.span.end, mine)
     event = scene.longest_op(mine)
-    return Found(100 * int(own.sum()) / whole, time, details, event=event)
+    when = partial(clipped, ops.start, ops.end, scene.span.start, scene.span.end, mine)
+    return Found(100 * int(own.sum()) / whole, time, details, event=event, when=when)
 
 
 def _kernels_named(scene: Scene, fits: Callable[[str], object]) -> Array:
@@ -270,7 +281,8 @@ def host_sync(scene: Scene) -> Found | None:
         "operators": ", ".join(name for name, _ in names.most_common(2)),
     }
     where = gap_at(scene, scene.gaps, after.costliest)
-    return Found(scene.of_span(after.time), after.time, details, **where)
+    when, share = partial(after_waits, scene, waits), scene.of_span(after.time)
+    return Found(share, after.time, details, when=when, names=NAMES_CALL, **where)
 
 
 def _copies_back(scene: Scene, calls: OperatorCalls) -> Array:
@@ -325,7 +337,10 @@ def optimizer_single_tensor(scene: Scene) -> Found | None:
         "steps": counted(step_count, "step", "steps"),
         "optimizer": spans.names[int(spans.name[of_kernels[0]])].split("#")[1].split(".")[0],
     }
-    return Found(int(kernels.sum()) / step_count, _from_first_to_last(scene, group), details)
+    when = partial(_from_first_to_last, scene, group)
+    return Found(
+        int(kernels.sum()) / step_count, when().measure, details, when=when, names=NAMES_CALL
+    )
 
 
 def zero_grad(scene: Scene) -> Found | None:
@@ -337,12 +352,13 @@ def zero_grad(scene: Scene) -> Found | None:
         return None
     group = _launched_in(scene, spans)
     ops = counts(group[group >= 0], len(spans))
-    time = _from_first_to_last(scene, group)
+    when = partial(_from_first_to_last, scene, group)
+    time = when().measure
     details = {
         "calls": counted(int(np.count_nonzero(ops)), "call", "calls"),
         "count": counted(int(ops.sum()), "kernel or memset", "kernels and memsets"),
     }
-    return Found(scene.of_span(time), time, details)
+    return Found(scene.of_span(time), time, details, when=when, names=NAMES_CALL)
 
 
 def _program_calls(scene: Scene, pattern: re.Pattern[str]) -> Spans | None:
@@ -376,7 +392,7 @@ def _launched_in(scene: Scene, spans: Spans) -> Array:
     return result
 
 
-def _from_first_to_last(scene: Scene, group: Array) -> int:
+def _from_first_to_last(scene: Scene, group: Array) -> Union:
     # The time reaches from the first to the last operation of each group, without what other operations
     # cover.
     ops = scene.ops
@@ -387,7 +403,7 @@ def _from_first_to_last(scene: Scene, group: Array) -> int:
     np.minimum.at(first, place, ops.start[mine])
     np.maximum.at(last, place, ops.end[mine])
     others = union(ops.start, ops.end, group < 0)
-    return uncovered(union(first, last), others, scene.span.start, scene.span.end)
+    return remaining(union(first, last), others, scene.span.start, scene.span.end)
 
 
 # -- operators

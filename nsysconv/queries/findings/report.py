@@ -12,11 +12,10 @@ from nsysconv.facts import Fact, in_order
 from nsysconv.names import shorten
 from nsysconv.notes import Note, Severity
 from nsysconv.queries import stragglers
-from nsysconv.queries.columns import PROFILE, count_column, values_by_column
+from nsysconv.queries.columns import step_pattern, values_by_column
 from nsysconv.queries.contract import (
     CALL_FACTS,
     GPU_OP_FACTS,
-    Option,
     OverRanks,
     Query,
     Request,
@@ -33,9 +32,10 @@ from nsysconv.queries.findings import (
     start_up,
     waits,
 )
+from nsysconv.queries.findings.columns import COLUMNS, OPTIONS
+from nsysconv.queries.findings.common import Common, common
 from nsysconv.queries.findings.contract import (
     AROUND,
-    CAUSES,
     COST,
     RISK,
     SAVING,
@@ -48,11 +48,13 @@ from nsysconv.queries.findings.contract import (
     threshold,
     words,
 )
+from nsysconv.queries.findings.order import Candidate, ranked, together, whose_time
 from nsysconv.queries.registry import reports_that_are
-from nsysconv.report import MISSING, Column, ProfileRef, Unit, human
+from nsysconv.report import MISSING, ProfileRef, Unit, human
 from nsysconv.threads import Threads
 from nsysconv.timeline.account import account_span
 from nsysconv.timeline.idle import window
+from nsysconv.timeline.steps import step_count
 from nsysconv.timeline.timeline import Timeline
 
 RULES: Mapping[str, Measure] = {
@@ -69,79 +71,16 @@ RULES: Mapping[str, Measure] = {
 
 DEVICE_IMBALANCE, RANK_IMBALANCE, STRAGGLERS = "device_imbalance", "rank_imbalance", "stragglers"
 COLLECTIVE_WAIT, EXPOSED = "collective_wait", "exposed_communication"
-BUCKET_SIZE, FAILED = "bucket_size", "failed_calls"
+BUCKET_SIZE = "bucket_size"
 
 _MAX_CONCURRENT = 2
 _LONGEST_LABEL = 24
 _LONGEST = ("host_bound", "low_parallelism", "allocation")
 
-_LARGE_PCT = 10.0
-# The share of a recording below which the work itself is next to nothing.
-_SHORT_WINDOW_PCT = 2
 _IN_TURN = "kernels that run as in the program: they were replayed for metrics"
 _IDLE_RULES_NEED_ONE_CLOCK = "one clock for CPU and GPU"
 LEFT_OUT = "the operations that the slice leaves out"
 """What rules on idle time lack of a slice of some operations."""
-
-
-COLUMNS = (
-    PROFILE,
-    Column("rank", Unit.ID, "Rank with the largest cost; null: unknown."),
-    Column("device_id", Unit.ID, "Device with the largest cost; null: all."),
-    Column("rule", Unit.TEXT, "The check, see docs/definitions.md.", key=True),
-    Column(
-        "kind",
-        Unit.TEXT,
-        "saving: avoidable time; cost: where time goes; risk: what may end a run.",
-    ),
-    Column("saving_ns", Unit.NS, "Upper bound of the time saved; null for other kinds."),
-    Column("cost_ns", Unit.NS, "Time it takes; null for other kinds."),
-    Column(
-        "share_pct",
-        Unit.PCT,
-        "Saving or cost as a share of the time in the breakdown; null for risks.",
-    ),
-    Column("value", Unit.REAL, "What the check measured, in `unit`."),
-    Column("threshold", Unit.REAL, "The check reports values above it."),
-    Column("unit", Unit.TEXT, "Unit of value and threshold.", brief=False),
-    Column("step", Unit.TEXT, "The step it belongs to; null: none.", brief=False),
-    Column(
-        "stream_id", Unit.ID, "Stream of what ended the costliest gap; null: none.", brief=False
-    ),
-    Column("before", Unit.TEXT, "What ran before the costliest gap; null: none.", brief=False),
-    Column("after", Unit.TEXT, "What ran after it; null: none.", brief=False),
-    Column(
-        "event",
-        Unit.TEXT,
-        "Id, for `nsysconv why`, of what ended that gap, or else of the longest event involved; "
-        "null: none.",
-        brief=False,
-    ),
-    Column(
-        "where",
-        Unit.TEXT,
-        "That rank and device in words, or the profile; null: there is only one.",
-        brief=False,
-    ),
-    count_column("device_count", "Devices (of a run: of all ranks) that show it."),
-    Column("finding", Unit.TEXT, "The bottleneck in a sentence."),
-    Column("advice", Unit.TEXT, "What to do about it."),
-    Column("report", Unit.TEXT, "The report with the rows behind it.", brief=False),
-    Column("slice", Unit.TEXT, "The part of the profile to look at, as flags.", brief=False),
-)
-
-OPTIONS = (
-    Option("ignore", None, "Checks to skip, separated by commas."),
-    *(
-        Option(
-            name,
-            None,
-            f"Threshold of the check {name}, {each.unit}: {each.threshold:g} by default"
-            + ("." if each.on else ", but it is off."),
-        )
-        for name, each in words().items()
-    ),
-)
 
 
 @dataclass(frozen=True)
@@ -152,6 +91,7 @@ class _Device:
     span_ns: int
     window_ns: int
     exposure: communication.Exposure | None = None
+    common: Common | None = None
 
 
 @dataclass(frozen=True)
@@ -162,6 +102,8 @@ class Partial:
     blind: Mapping[str, str] = field(default_factory=dict)
     rank: int | None = None
     frameworks: tuple[str, ...] = ("cuda",)
+    machine: tuple[str, ...] = ()
+    steps: int = 0
     arrivals: Any = None
 
 
@@ -210,8 +152,16 @@ def partial(timeline: Timeline, request: Request) -> Partial:
         blind,
         ranks[0] if len(ranks) == 1 else None,
         frameworks(timeline),
+        _machine(timeline),
+        step_count(timeline, step_pattern(request)),
         arrivals,
     )
+
+
+def _machine(timeline: Timeline) -> tuple[str, ...]:
+    # What all profiles of one run have in common: the profiler, and the names of GPUs.
+    names = {row["name"] for row in timeline.profile.rows("device") if row["name"]}
+    return (timeline.profile.ref.source, *sorted(names))
 
 
 def _on_device(
@@ -231,6 +181,8 @@ def _on_device(
             blind[name] = measured
         elif measured is not None:
             found[name] = replace(measured, device=device, rank=rank)
+    shared = common({name: each for name, each in found.items() if scene.speaks(name, each)})
+    found = {name: replace(each, when=None) for name, each in found.items()}
     talks = EXPOSED in found and found[EXPOSED].time_ns > 0
     return _Device(
         found,
@@ -238,6 +190,7 @@ def _on_device(
         scene.span.length,
         scene.window.length,
         communication.exposure(scene) if talks else None,
+        shared,
     )
 
 
@@ -280,21 +233,6 @@ def _lacking(rule: Words, facts: frozenset[Fact]) -> str | None:
     return ", ".join(missing) if missing else None
 
 
-@dataclass(frozen=True)
-class _Candidate:
-    # A rule measured this on a device of a profile.
-    label: str
-    found: Found
-    span_ns: int
-    window_ns: int
-    frameworks: tuple[str, ...]
-
-    @property
-    def share_pct(self) -> float | None:
-        # None of totals, which have no time that it could be a share of.
-        return 100 * self.found.time_ns / self.span_ns if self.span_ns else None
-
-
 class Findings:
     """Puts together what the rules measured on all profiles: one finding per rule."""
 
@@ -309,7 +247,7 @@ class Findings:
 
     def result(self) -> Result:
         """Return the findings, and notes on the rules that could not look or were left out."""
-        by_rule: dict[str, list[_Candidate]] = {}
+        by_rule: dict[str, list[Candidate]] = {}
         left_out = ignored(self._request)
         for name, candidates in self._measured().items():
             limit = None if name in left_out else threshold(self._request, name)
@@ -328,27 +266,37 @@ class Findings:
         }
         if not self._is_all_computation(best):
             best.pop("gpu_bound", None)
-        names = _in_order(best)
-        rows = [self._row(name, best[name], devices[name]) for name in names]
+        where, all_savings = whose_time(best), together(best)
+        rows = [
+            self._row(name, best[name], devices[name])
+            | {"same_as": where[name].same_as, "part_of": where[name].part_of}
+            | {"all_savings_pct": all_savings if words()[name].kind == SAVING else None}
+            for name in ranked(best, where)
+        ]
         return Result(values_by_column(rows, COLUMNS), notes=tuple(self._notes()))
 
-    def _measured(self) -> dict[str, list[_Candidate]]:
+    def _measured(self) -> dict[str, list[Candidate]]:
         # Who comes last into a collective waits for nobody in it: the least of all is what sizes cost.
-        by_rule: dict[str, list[_Candidate]] = {}
+        by_rule: dict[str, list[Candidate]] = {}
         for name, candidate in self._candidates():
             by_rule.setdefault(name, []).append(candidate)
         if BUCKET_SIZE in by_rule:
             by_rule[BUCKET_SIZE] = [min(by_rule[BUCKET_SIZE], key=lambda each: each.found.value)]
         return by_rule
 
-    def _candidates(self) -> Iterator[tuple[str, _Candidate]]:
+    def _candidates(self) -> Iterator[tuple[str, Candidate]]:
         for ref, partial in self._partials:
             for device in partial.devices:
                 for name, found in self._while_all_record(ref, device).items():
                     yield (
                         name,
-                        _Candidate(
-                            ref.label, found, device.span_ns, device.window_ns, partial.frameworks
+                        Candidate(
+                            ref.label,
+                            found,
+                            device.span_ns,
+                            device.window_ns,
+                            partial.frameworks,
+                            device.common,
                         ),
                     )
             uneven = communication.imbalance([d.computation_ns for d in partial.devices])
@@ -360,15 +308,19 @@ class Findings:
                 one = partial.devices[place]
                 yield (
                     DEVICE_IMBALANCE,
-                    _Candidate(ref.label, found, one.span_ns, one.window_ns, partial.frameworks),
+                    Candidate(ref.label, found, one.span_ns, one.window_ns, partial.frameworks),
                 )
         yield from self._over_ranks()
+
+    @property
+    def _may_be_one_run(self) -> bool:
+        return len({partial.machine for _, partial in self._partials}) == 1
 
     @cached_property
     def _collectives(self) -> stragglers.CollectiveWaits | None:
         # The result is None unless several profiles have collectives.
         together = [(ref, p.arrivals) for ref, p in self._partials if p.arrivals is not None]
-        if len(together) < 2:
+        if len(together) < 2 or not self._may_be_one_run:
             return None
         made = stragglers.CollectiveWaits(self._request)
         for ref, arrivals in together:
@@ -396,7 +348,9 @@ class Findings:
                     times[ref.label] = max(found.time_ns, times.get(ref.label, 0))
         return times
 
-    def _over_ranks(self) -> Iterator[tuple[str, _Candidate]]:
+    def _over_ranks(self) -> Iterator[tuple[str, Candidate]]:
+        if not self._may_be_one_run:
+            return
         with_devices = [(ref, p) for ref, p in self._over_cycles() if p.devices]
         ranked = [(ref, p) for ref, p in with_devices if p.rank is not None]
         uneven = communication.imbalance(
@@ -407,11 +361,11 @@ class Findings:
             ref, partial = ranked[place]
             span, window = _longest_of(partial.devices)
             found = replace(found, rank=partial.rank)
-            yield RANK_IMBALANCE, _Candidate(ref.label, found, span, window, partial.frameworks)
+            yield RANK_IMBALANCE, Candidate(ref.label, found, span, window, partial.frameworks)
         span, window = _longest_of([d for _, p in with_devices for d in p.devices])
         for name, label, found in self._of_collectives(span):
             partial = next(p for ref, p in self._partials if ref.label == label)
-            yield name, _Candidate(label, found, span, window, partial.frameworks)
+            yield name, Candidate(label, found, span, window, partial.frameworks)
 
     def _over_cycles(self) -> list[tuple[ProfileRef, Partial]]:
         # The cycles of a process become one profile. Its time in a cycle is that of the device that had
@@ -452,7 +406,7 @@ class Findings:
         if rest is not None:
             yield COLLECTIVE_WAIT, *of_rank(*rest)
 
-    def _is_all_computation(self, best: Mapping[str, _Candidate]) -> bool:
+    def _is_all_computation(self, best: Mapping[str, Candidate]) -> bool:
         # The result is true if nothing can be gained between operations.
         inside = [
             each.share_pct or 0.0 for name, each in best.items()
@@ -460,7 +414,7 @@ class Findings:
         ]  # fmt: skip
         return max(inside, default=0.0) < 5 * SMALL_PCT
 
-    def _row(self, name: str, candidate: _Candidate, count: int) -> dict[str, Any]:
+    def _row(self, name: str, candidate: Candidate, count: int) -> dict[str, Any]:
         rule, found = words()[name], candidate.found
         time = human(found.time_ns, Unit.NS)
         details = {"value": found.value, "saving": time, "cost": time, **found.details}
@@ -473,6 +427,7 @@ class Findings:
             "saving_ns": found.time_ns if rule.kind == SAVING else None,
             "cost_ns": found.time_ns if rule.kind == COST else None,
             "share_pct": candidate.share_pct if rule.kind != RISK else None,
+            "per_step_ns": self._per_step(rule, candidate),
             "value": found.value,
             "threshold": threshold(self._request, name),
             "unit": rule.unit,
@@ -483,6 +438,7 @@ class Findings:
             "event": found.event,
             "where": self._where(candidate) or None,
             "device_count": count,
+            "cause": rule.cause.format(**details),
             "finding": rule.finding.format(**details) + _of_one(rule, found),
             "advice": next(
                 rule.advice[f] for f in (found.case, *candidate.frameworks) if f in rule.advice
@@ -490,6 +446,10 @@ class Findings:
             "report": rule.report,
             "slice": self._slice(rule.report, found),
         }
+
+    def _per_step(self, rule: Words, candidate: Candidate) -> int | None:
+        steps = max(p.steps for ref, p in self._partials if ref.label == candidate.label)
+        return candidate.found.time_ns // steps if steps and rule.kind != RISK else None
 
     def _slice(self, report: str, found: Found) -> str | None:
         # A time is one profile's, and so is a device. What is said of a device is in its rows.
@@ -501,7 +461,7 @@ class Findings:
             return f"--device {found.device}"
         return found.part or None
 
-    def _where(self, candidate: _Candidate) -> str:
+    def _where(self, candidate: Candidate) -> str:
         # The words name the profile and the device only if there are several.
         found, words = candidate.found, []
         if len(self._partials) > 1:
@@ -531,44 +491,6 @@ def _longest_of(devices: Sequence[_Device]) -> tuple[int, int]:
     # The longest recording of devices and the longest window, in ns.
     spans, windows = ([getattr(d, name) for d in devices] for name in ("span_ns", "window_ns"))
     return max(spans, default=0), max(windows, default=0)
-
-
-def _in_order(best: Mapping[str, _Candidate]) -> list[str]:
-    # Calls that failed come before all. Then savings, if one of them is a large part of its window, else
-    # costs; of each kind the largest. Risks follow, then what is around the work, unless the work is
-    # next to nothing of the recording. Findings below 1 % come last.
-    place = {name: number for number, name in enumerate(words())}
-    around = {
-        name for name, each in best.items()
-        if name in AROUND and each.window_ns * 100 >= each.span_ns * _SHORT_WINDOW_PCT
-    }  # fmt: skip
-    savings = [
-        each for name, each in best.items()
-        if words()[name].kind == SAVING and name not in around
-    ]  # fmt: skip
-    is_large = any(e.found.time_ns * 100 >= e.window_ns * _LARGE_PCT for e in savings)
-    first = SAVING if is_large else COST
-
-    share = {name: each.share_pct or 0.0 for name, each in best.items()}
-    for effect, cause in CAUSES.items():
-        if {effect, cause} <= share.keys() and 2 * share[cause] >= share[effect]:
-            share[cause] = max(share[cause], share[effect])  # it comes before what it explains
-
-    def key(name: str) -> tuple[Any, ...]:
-        kind, own = words()[name].kind, best[name].share_pct
-        is_small = kind != RISK and own is not None and own < SMALL_PCT
-        return (
-            name != FAILED,
-            is_small,
-            name in around,
-            kind == RISK,
-            kind != first,
-            -share[name],
-            name not in CAUSES.values(),
-            place[name],
-        )
-
-    return sorted(best, key=key)
 
 
 def _of_one(rule: Words, found: Found) -> str:

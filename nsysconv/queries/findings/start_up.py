@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from nsysconv.facts import Fact
 from nsysconv.names import LAUNCHES, WAITS, called, shorten
 from nsysconv.queries.columns import step_pattern
-from nsysconv.queries.findings.contract import Found, Measure, Scene, uncovered
+from nsysconv.queries.findings.contract import (
+    NAMES_CALL,
+    Found,
+    Measure,
+    Scene,
+    remaining,
+    uncovered,
+)
 from nsysconv.report import Unit, human
 from nsysconv.timeline.annotations import ranges
 from nsysconv.timeline.arrays import Array, distinct, factorize, sums, take
@@ -46,7 +54,8 @@ def start_up(scene: Scene) -> Found | None:
     )
     details = {"during": during, "profiler": _own_work(scene, low, high)}
     part = f"--time :{scene.window.start}ns"
-    return Found(scene.of_span(whole), whole, details, event=event, part=part)
+    when = partial(remaining, _all_of(low, high), taken, low, high)
+    return Found(scene.of_span(whole), whole, details, event=event, part=part, when=when)
 
 
 def tear_down(scene: Scene) -> Found | None:
@@ -59,7 +68,8 @@ def tear_down(scene: Scene) -> Found | None:
         return None
     taken = _joined(scene.busy.between(low, high), scene.profiler)
     time = uncovered(scene.calls_at(late), taken, low, high)
-    measured = Found(scene.of_span(time), time, part=f"--time {low}ns:")
+    when = partial(remaining, scene.calls_at(late), taken, low, high)
+    measured = Found(scene.of_span(time), time, part=f"--time {low}ns:", when=when)
     if not scene.speaks("tear_down", measured):
         return measured
     name, inside, _ = scene.most_idle(late, low, high, taken)
@@ -75,6 +85,10 @@ def _loses_work(scene: Scene, calls: slice) -> bool:
     some = np.zeros(len(scene.timeline.calls), bool)
     some[lost] = True
     return bool((some & scene.outermost)[calls].any())
+
+
+def _all_of(low: int, high: int) -> Union:
+    return union(np.array([low]), np.array([high]))
 
 
 def _joined(one: Union, other: Union) -> Union:
@@ -133,8 +147,10 @@ def module_loading(scene: Scene) -> Found | None:
     long = scene.calls_named(called(*LAUNCHES), _LONG_LAUNCH_NS)
     which = distinct(np.concatenate((loading, long)))
     low, high = scene.window.start, scene.window.end
-    time = uncovered(scene.calls_at(which), scene.busy, low, high)
-    measured = Found(scene.of_window(time), time)
+    during = scene.calls_at(which)
+    time = uncovered(during, scene.busy, low, high)
+    when = partial(remaining, during, scene.busy, low, high)
+    measured = Found(scene.of_window(time), time, when=when, names=NAMES_CALL)
     if not scene.speaks("module_loading", measured):
         return measured
     clause, event = scene.during(which, low, high)
@@ -157,14 +173,16 @@ def warm_up(scene: Scene) -> Found | None:
         return None
     first = Union(mine[0].start[:1], mine[0].end[:1])
     low, high = scene.window.start, scene.window.end
-    time = uncovered(first, _joined(scene.busy, scene.profiler), low, high)
+    taken = _joined(scene.busy, scene.profiler)
+    time = uncovered(first, taken, low, high)
+    when = partial(remaining, first, taken, low, high)
     details = {
         "first_step": mine[0].name[0],
         "first": human(int(length[0]), Unit.NS),
         "median": human(median, Unit.NS),
         "profiler": f", plus {human(int(own[0]), Unit.NS)} of profiler overhead" if own[0] else "",
     }
-    return Found(float(length[0]) / median, time, details, step=mine[0].name[0])
+    return Found(float(length[0]) / median, time, details, step=mine[0].name[0], when=when)
 
 
 RULES: dict[str, Measure] = {

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from nsysconv.names import WAITS, called
-from nsysconv.queries.findings.contract import Found, Measure, Scene, counted
+from nsysconv.queries.findings.contract import NAMES_CALL, Found, Measure, Scene, counted
 from nsysconv.report import MISSING
 from nsysconv.threads import cached_in
 from nsysconv.timeline.account import op_name
 from nsysconv.timeline.arrays import Array, blocks, places_of, take
 from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.idle import PARTS, Gaps, parts
+from nsysconv.timeline.intervals import Union, union, united
 
-_QUEUE = PARTS.index("queue")
+_QUEUE, _UNKNOWN = PARTS.index("queue"), PARTS.index("unknown")
 _SMALL_COPY_BYTES = 65_536
 _DTOH = 2
 
@@ -70,13 +73,38 @@ def gaps_after(
     `which`: only these of the device's gaps, as indices; None: all. `outlasting`: only those that ended
     after the wait.
     """
+    count = outlasted = time = most = 0
+    costliest = None
+    for begin, _, cost, outlasts in _costs(scene, waits, which, outlasting):
+        count += int(np.count_nonzero(cost))
+        outlasted += int(np.count_nonzero(outlasts))
+        time += int(cost.sum())
+        if cost.max(initial=0) > most:
+            most, costliest = int(cost.max()), begin + int(cost.argmax())
+    if which is not None and costliest is not None:
+        costliest = int(which[costliest])
+    return GapsAfterWaits(count, outlasted, time, costliest)
+
+
+def after_waits(
+    scene: Scene, waits: Array, *, which: Array | None = None, outlasting: bool = False
+) -> Union:
+    """Return the time that `gaps_after` counts, from the start of each gap."""
+    found = list(_costs(scene, waits, which, outlasting))
+    parts = ((low, low + cost) for _, low, cost, _ in found)
+    return united(parts, sum(len(low) for _, low, _, _ in found))
+
+
+def _costs(
+    scene: Scene, waits: Array, which: Array | None, outlasting: bool
+) -> Iterator[tuple[int, Array, Array, Array]]:
+    # Blocks of gaps: the place of the first one, when each starts, what it costs, and which of those
+    # that began in a wait outlasted it.
     found = scene.gaps
     waiting = scene.calls_at(waits)
     if found is None or not len(waiting.starts):
-        return GapsAfterWaits()
+        return
     starts, ends = (m if which is None else take(m, which) for m in (found.start, found.end))
-    count = outlasted = time = most = 0
-    costliest = None
     for block in blocks(len(starts)):
         low, high = starts[block], ends[block]
         place = np.searchsorted(waiting.starts, low, side="right") - 1
@@ -87,15 +115,7 @@ def gaps_after(
         if outlasting:
             mine = outlasts
         waited = until - waiting.starts.take(place, mode="clip")
-        cost = np.where(mine, np.minimum(high - low, waited), 0)
-        count += int(np.count_nonzero(mine))
-        outlasted += int(np.count_nonzero(outlasts))
-        time += int(cost.sum())
-        if cost.max(initial=0) > most:
-            most, costliest = int(cost.max()), block.start + int(cost.argmax())
-    if which is not None and costliest is not None:
-        costliest = int(which[costliest])
-    return GapsAfterWaits(count, outlasted, time, costliest)
+        yield block.start, low, np.where(mine, np.minimum(high - low, waited), 0), outlasts
 
 
 @cached_in("measured")
@@ -106,7 +126,8 @@ def sync_each_kernel(scene: Scene) -> Found | None:
     kernels = int(np.count_nonzero(scene.ops.kind == OpKind.KERNEL))
     if not kernels or scene.gaps is None:
         return None
-    measured = Found(after.count / kernels, after.time)
+    when = partial(after_waits, scene, waits, outlasting=True)
+    measured = Found(after.count / kernels, after.time, when=when, names=NAMES_CALL)
     if not scene.speaks("sync_each_kernel", measured):
         return measured
     details = {
@@ -135,7 +156,9 @@ def sync_small_copies(scene: Scene) -> Found | None:
     after = gaps_after(scene, waits, which=begun)
     details = {"count": counted(after.count, "blocking copy", "blocking copies")}
     where = gap_at(scene, scene.gaps, after.costliest)
-    return Found(scene.of_window(after.time), after.time, details, **where)
+    when = partial(after_waits, scene, waits, which=begun)
+    share = scene.of_window(after.time)
+    return Found(share, after.time, details, when=when, names=NAMES_CALL, **where)
 
 
 def queue_wait(scene: Scene) -> Found | None:
@@ -144,8 +167,10 @@ def queue_wait(scene: Scene) -> Found | None:
     measured = Found(scene.of_window(time), time)
     if scene.gaps is None or not scene.speaks("queue_wait", measured):
         return measured
-    cost = parts(scene.timeline, scene.gaps)[_QUEUE]
-    return replace(measured, **costliest_gap(scene, scene.gaps, cost))
+    gaps, of_gaps = scene.gaps, parts(scene.timeline, scene.gaps)
+    cost, until = of_gaps[_QUEUE], gaps.end - of_gaps[_UNKNOWN]
+    when = partial(union, until - cost, until)
+    return replace(measured, when=when, **costliest_gap(scene, gaps, cost))
 
 
 RULES: dict[str, Measure] = {

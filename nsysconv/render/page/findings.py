@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from nsysconv.document import Section
@@ -25,18 +25,20 @@ def findings_list(
     `anchors` are those of the page's reports by name; `place` says what a row is about, None where all
     are about one device.
     """
-    found = list(rows(findings))
+    every = list(rows(findings))
+    found = [row for row in every if not row["same_as"]]
     small = [row["rule"] for row in found if _is_small(row)]
     large = [row for row in found if not _is_small(row)]
     yield "<h3>Bottlenecks</h3>"
     if findings.table is None:
         missing = escape(", ".join(findings.not_recorded))
-        yield f'<p class="quiet">No rule can look: not recorded: {missing}.</p>'
+        yield f'<p class="quiet">No check could run; not recorded: {missing}.</p>'
         return
     if large:
         yield '<ol class="find">'
         for row in large:
-            yield from _item(row, anchors, addresses, place)
+            same = [other["rule"] for other in every if other["same_as"] == row["rule"]]
+            yield from _item(row, same, anchors, addresses, place)
         yield "</ol>"
     elif not small:
         yield "<p>None of the checks that could run reported anything.</p>"
@@ -55,6 +57,7 @@ def _is_small(row: Mapping[str, Any]) -> bool:
 
 def _item(
     row: dict[str, Any],
+    same: Sequence[str],
     anchors: Mapping[str, str],
     addresses: Addresses,
     place: Callable[[Mapping[str, Any]], str] | None,
@@ -69,6 +72,10 @@ def _item(
         where = place(row)
         count = f"; on {row['device_count']:,} GPUs" if row["device_count"] > 1 else ""
         yield f' <span class="quiet">{escape(where)}{count}</span>'
+    if same:
+        yield f' <span class="quiet">also seen as {escape(", ".join(same))}</span>'
+    if row["part_of"]:
+        yield f' <span class="quiet">part of {escape(row["part_of"])}</span>'
     yield f'<p>{escape(row["finding"])}</p><p class="quiet">{escape(row["advice"])} '
     address = addresses.of("findings", row)
     shown = f' · <a href="#{escape(address)}">show it in the time line</a>' if address else ""

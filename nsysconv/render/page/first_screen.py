@@ -44,6 +44,8 @@ def profile_screen(
     """Yield the first screen of a profile, or of several; `anchors` are those of reports by name."""
     summary, findings = reports.get("summary"), reports.get("findings")
     devices = [] if summary is None else devices_of(summary)
+    if findings is not None and len(findings.texts) > 1:
+        yield f'<p class="lead">{escape(" ".join(findings.texts[0].lines))}</p>'
     if summary is not None:
         yield from account_figures(summary)
     if findings is not None:
