@@ -280,7 +280,7 @@ def what_holds_it_back(findings: Report) -> tuple[Text, ...]:
         if is_headed and len(shown) > 1 and row["kind"] in _HEADED.keys() - {before}:
             lines.append(_HEADED[row["kind"]].format(together=_together(rows)))
         lines += _item(number, row, _relations(row, rows, numbers))
-    rest = [row for row in rows if row not in shown and row["same_as"] not in numbers]
+    rest = [row for row in rows if row not in shown and not row["same_as"]]
     also = [_short(row) for row in rest if not is_minor(row)]
     below = [row["rule"] for row in rest if is_minor(row)]
     named = _listed("also", also, _WIDTH)

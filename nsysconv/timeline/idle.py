@@ -153,7 +153,7 @@ def drop_threadless_host_parts(timeline: Timeline, found: Gaps) -> Gaps:
     if all(tid != MISSING for _, tid in timeline.calls.threads):
         return found
     host = np.flatnonzero(found.host_end > found.start)
-    known = timeline.calls.on_a_thread(timeline.owner[found.ended_by[host]])
+    known = timeline.calls.on_a_thread(_launched(timeline, found.take(host))[0])
     host_end = found.host_end.copy()
     host_end[host[~known]] = found.start[host[~known]]
     return replace(found, host_end=host_end)
@@ -220,11 +220,12 @@ def _between(
 def _host_ends(timeline: Timeline, calls: ApiCalls, found: Gaps) -> Array:
     host_end = found.start.copy()
     for block in blocks(len(found)):
-        call, _ = _launched(timeline, found.ended_by[block])
+        call, migrated = _launched(timeline, found.take(block))
         linked = np.flatnonzero(call >= 0)
         mine = found.take(block).take(linked)
         until = _known_until(timeline, mine, call[linked])
-        host_end[block][linked] = np.clip(calls.start.take(call[linked]), mine.start, until)
+        began = np.where(migrated[linked], until, calls.start.take(call[linked]))
+        host_end[block][linked] = np.clip(began, mine.start, until)
     return host_end
 
 
@@ -245,31 +246,49 @@ def _known_until(timeline: Timeline, found: Gaps, call: Array) -> Array:
     return np.where(first < calls.start[call], np.clip(first, found.start, found.end), found.end)
 
 
-def _launched(timeline: Timeline, ended_by: Array) -> tuple[Array, Array]:
+def _launched(timeline: Timeline, found: Gaps) -> tuple[Array, Array]:
     # The result has the calls that launched the operations which ended gaps (-1: not known), and a mask
-    # of the gaps that ended with a migration.
-    ops, ended = timeline.ops, ended_by >= 0
+    # of the gaps that ended with a migration. An idle GPU has no page faults: the host caused that
+    # migration, and its thread is the one that began the last call before it.
+    ops, ended = timeline.ops, found.ended_by >= 0
     if not ended.any():
         return np.full(len(ended), -1), ended
-    migrated = ended & (ops.kind.take(ended_by) == OpKind.MIGRATION)
+    migrated = ended & (ops.kind.take(found.ended_by) == OpKind.MIGRATION)
     linked = ended & ~migrated & (not timeline.clocks_disagree)
-    return np.where(linked, timeline.owner.take(ended_by), -1), migrated
+    call = np.where(linked, timeline.owner.take(found.ended_by), -1)
+    if migrated.any() and not timeline.clocks_disagree:
+        call[migrated] = _last_calls(
+            timeline.calls, ops.pid.take(found.ended_by[migrated]), found.end[migrated]
+        )
+    return call, migrated
+
+
+def _last_calls(calls: ApiCalls, pids: Array, moments: Array) -> Array:
+    # The last call of each process that began before a moment; -1: none.
+    result = np.full(len(pids), -1)
+    for pid in distinct(pids).tolist():
+        here, mine = np.flatnonzero(pids == pid), indices(calls.of_processes(np.array([pid])))
+        place = np.searchsorted(take(calls.start, mine), moments[here]) - 1
+        result[here[place >= 0]] = mine[place[place >= 0]]
+    return result
 
 
 def parts(timeline: Timeline, found: Gaps) -> Array:
     """Return what part of each gap is whose, by PARTS; ask for some at a time: there may be millions."""
     calls, dur, ended = timeline.calls, found.dur, found.ended_by >= 0
-    call, migrated = _launched(timeline, found.ended_by)
+    call, migrated = _launched(timeline, found)
     result = np.zeros((len(PARTS), len(found)), np.int64)
     linked = call >= 0
     mine: Array | slice = slice(None)
     if not linked.all():
-        mine, unknown = np.flatnonzero(linked), ended & ~migrated & ~linked
-        for part, which in ((_END, ~ended), (_MIGRATION, migrated), (_UNKNOWN, unknown)):
+        mine, unlinked = np.flatnonzero(linked), ended & ~linked
+        by_pages, unknown = unlinked & migrated, unlinked & ~migrated
+        for part, which in ((_END, ~ended), (_MIGRATION, by_pages), (_UNKNOWN, unknown)):
             result[part, which] = dur[which]
     low, high, began, call = (v[mine] for v in (found.start, found.end, found.host_end, call))
     until = _known_until(timeline, found.take(mine), call)
     returned = np.clip(calls.end.take(call), low, until)
+    returned = np.where(migrated[mine], began, returned)
     profiler = _profiler(timeline, take(calls.pid, call), low, began)
     result[_HOST, mine] = began - low - profiler
     result[_PROFILER, mine] = profiler
@@ -337,7 +356,7 @@ class HostActivity:
         """
         host = indices(gaps.host_end > gaps.start)
         calls = self._timeline.calls
-        threads = calls.thread[self._timeline.owner[gaps.ended_by[host]]]
+        threads = calls.thread[_launched(self._timeline, gaps.take(host))[0]]
         for thread, members in enumerate(by_group(threads, len(calls.threads))):
             if not len(members):
                 continue
@@ -356,7 +375,7 @@ class HostActivity:
         for block in blocks(len(gaps)):
             mine = gaps.take(block)
             mine = mine.take(np.flatnonzero(mine.host_end > mine.start))
-            thread = calls.thread.take(self._timeline.owner.take(mine.ended_by))
+            thread = calls.thread.take(_launched(self._timeline, mine)[0])
             for each in distinct(thread).tolist():
                 of_thread = mine if len(calls.threads) == 1 else mine.take(thread == each)
                 covering = self._covering(each, of_thread)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from nsysconv.report import MISSING
 from nsysconv.threads import cached_property
-from nsysconv.timeline.arrays import Array, Columns, blocks, indices, sums, take
+from nsysconv.timeline.arrays import Array, Columns, blocks, distinct, indices, sums, take
 
 _NEVER = np.iinfo(np.int64).max
 
@@ -170,13 +171,41 @@ def difference(one: Union, other: Union) -> Union:
     """Return what the first union covers and the second does not."""
     if not len(one.starts):
         return one
-    low, high = other.gaps(int(one.starts[0]), int(one.ends[-1]))
+    windows = pairwise(_edges((one, other), int(one.starts[0]), int(one.ends[-1])))
+    parts = (_difference(one.between(*window), other.gaps(*window)) for window in windows)
+    return united(parts, len(one.starts) + len(other.starts))
+
+
+def _edges(unions: Sequence[Union], low: int, high: int) -> list[int]:
+    # Windows of [low, high) with few intervals each. They begin where an interval of a union does, so
+    # that none of a difference is cut.
+    begins = [each.starts[block.start] for each in unions for block in blocks(len(each.starts))]
+    edges: list[int] = distinct(np.clip(np.array([low, *begins, high]), low, high)).tolist()
+    return edges
+
+
+def _difference(one: Union, gaps: tuple[Array, Array]) -> tuple[Array, Array]:
+    low, high = gaps
     first = np.searchsorted(one.ends, low, side="right")
-    count = np.maximum(np.searchsorted(one.starts, high) - first, 0)
-    gap = np.repeat(np.arange(len(low)), count)
-    place = np.arange(len(gap)) + np.repeat(first - np.cumsum(count) + count, count)
+    number, place = expand_ranges(first, np.maximum(np.searchsorted(one.starts, high) - first, 0))
     starts, ends = one.starts.take(place), one.ends.take(place)
-    return Union(np.maximum(starts, low.take(gap)), np.minimum(ends, high.take(gap)))
+    return np.maximum(starts, low.take(number)), np.minimum(ends, high.take(number))
+
+
+def measure_of_all(unions: Iterable[Union]) -> int:
+    """Return how much unions cover together. Their union is never there as a whole."""
+    some = [each for each in unions if len(each.starts)]
+    if not some:
+        return 0
+    first, last = (min(each.starts[0] for each in some), max(each.ends[-1] for each in some))
+    time = 0
+    for low, high in pairwise(_edges(some, int(first), int(last))):
+        near = [each.between(low, high) for each in some]
+        starts, ends = (
+            np.concatenate([getattr(each, name) for each in near]) for name in ("starts", "ends")
+        )
+        time += measure(starts, ends, low, high)
+    return time
 
 
 def union_with(one: Union, starts: Array, ends: Array, which: Array | None = None) -> Union:

@@ -303,8 +303,12 @@ def uncovered(one: Union, other: Union, low: int, high: int) -> int:
 
 def remaining(one: Union, other: Union, low: int, high: int) -> Union:
     """Return the part of [low, high) that the first union covers and the second does not."""
-    near = one.between(low, high)
-    return difference(clipped(near.starts, near.ends, low, high), other)
+    rest = difference(one.between(low, high), other)
+    # Only the first and the last ones may lie outside.
+    np.clip(rest.starts, low, high, out=rest.starts)
+    np.clip(rest.ends, low, high, out=rest.ends)
+    inside = rest.ends > rest.starts
+    return rest if inside.all() else Union(rest.starts[inside], rest.ends[inside])
 
 
 def clipped(starts: Array, ends: Array, low: int, high: int, which: Array | None = None) -> Union:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 
 import numpy as np
@@ -17,13 +17,14 @@ from nsysconv.queries.findings.contract import (
     Scene,
     counted,
     remaining,
+    uncovered,
 )
 from nsysconv.queries.findings.waits import after_waits, gaps_after
 from nsysconv.report import Unit, human
 from nsysconv.timeline.arrays import Array, among, blocks, distinct, take
 from nsysconv.timeline.events import GpuOps, OpKind
 from nsysconv.timeline.idle import Gaps
-from nsysconv.timeline.intervals import Union, longest, union, union_with
+from nsysconv.timeline.intervals import Union, longest, union, union_with, united
 
 _WITH_THE_HOST = np.array([DIRECTIONS.index("HtoD"), DIRECTIONS.index("DtoH")])
 _PAGEABLE = MEMORY_KINDS.index("Pageable")
@@ -57,6 +58,11 @@ def _without_kernel(scene: Scene, ops: GpuOps, which: Array) -> Union:
     return remaining(running, scene.computing, scene.window.start, scene.window.end)
 
 
+def _time_without_kernel(scene: Scene, ops: GpuOps, which: Array) -> int:
+    running = union(ops.start, ops.end, which)
+    return uncovered(running, scene.computing, scene.window.start, scene.window.end)
+
+
 def _longest(ops: GpuOps, which: Array) -> str | None:
     best = longest(ops.start, ops.end, which)
     return None if best is None else ops.event_id(best)
@@ -82,11 +88,12 @@ def pageable_copies(scene: Scene) -> Found | None:
     ops, column = scene.copies
     pageable = (column["src_kind"] == _PAGEABLE) | (column["dst_kind"] == _PAGEABLE)
     when = partial(_without_kernel, scene, ops, pageable)
-    time, count = when().measure, int(np.count_nonzero(pageable))
+    time, count = _time_without_kernel(scene, ops, pageable), int(np.count_nonzero(pageable))
     what = _largest(ops, column, pageable)
     details = {"count": counted(count, "copy", "copies"), "what": what}
     event = _longest(ops, pageable)
-    return Found(scene.of_window(time), time, details, event=event, when=when)
+    share = scene.of_window(time)
+    return Found(share, time, details, event=event, when=when, names=NAMES_CALL)
 
 
 def synchronous_copies(scene: Scene) -> Found | None:
@@ -100,7 +107,7 @@ def synchronous_copies(scene: Scene) -> Found | None:
     ops = scene.ops
     mine = ops.kind == OpKind.MEMCPY
     mine[mine] = waited_for.take(take(scene.owner, mine), mode="wrap")
-    time = _without_kernel(scene, ops, mine).measure
+    time = _time_without_kernel(scene, ops, mine)
     # A gap costs its wait at most, and of several in one wait all but the last lie inside it.
     most = time + 2 * scene.calls_at(which).measure
     if not scene.speaks("synchronous_copies", at_most := Found(scene.of_window(most), most)):
@@ -129,21 +136,22 @@ def small_copies(scene: Scene) -> Found | None:
 
     def when() -> Union:
         alone = _without_kernel(scene, ops, small)
-        own = union(*_own_gaps(scene, gaps, take(ops.row, small)))
+        own = united(_own_gaps(scene, gaps, take(ops.row, small)), len(gaps))
         return union_with(alone, own.starts, own.ends)
 
-    time, event = when().measure, _longest(ops, small)
+    own = (int((end - start).sum()) for start, end in _own_gaps(scene, gaps, take(ops.row, small)))
+    time, event = _time_without_kernel(scene, ops, small) + sum(own), _longest(ops, small)
     details = {"count": counted(count, "copy", "copies")}
     return Found(scene.of_window(time), time, details, event=event, when=when, names=NAMES_CALL)
 
 
-def _own_gaps(scene: Scene, gaps: Gaps, rows: Array) -> tuple[Array, Array]:
+def _own_gaps(scene: Scene, gaps: Gaps, rows: Array) -> Iterator[tuple[Array, Array]]:
     # The parts of gaps after the call of the copy had begun that ended them, of copies at these rows of
-    # their table: starts and ends. What the host did before that call is not the copy's doing.
+    # their table: starts and ends, some at a time. What the host did before that call is not the copy's
+    # doing.
     timeline = scene.timeline
     is_meant = np.zeros(timeline.profile.row_count("memcpy"), bool)
     is_meant[rows] = True
-    starts, ends = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for block in blocks(len(gaps)):
         found = gaps.take(block)
         found = found.take(np.flatnonzero(found.ended_by >= 0))
@@ -152,9 +160,7 @@ def _own_gaps(scene: Scene, gaps: Gaps, rows: Array) -> tuple[Array, Array]:
         mine = np.flatnonzero((kind == OpKind.MEMCPY) & (owner >= 0))
         mine = mine[is_meant[row[mine]]]
         asked = timeline.calls.start[owner[mine]]
-        starts.append(np.clip(asked, found.start[mine], found.end[mine]))
-        ends.append(found.end[mine])
-    return np.concatenate(starts), np.concatenate(ends)
+        yield np.clip(asked, found.start[mine], found.end[mine]), found.end[mine]
 
 
 RULES: dict[str, Measure] = {

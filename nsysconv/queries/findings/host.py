@@ -112,7 +112,7 @@ def host_bound(scene: Scene) -> Found | None:
     measured = Found(scene.of_window(time), time)
     if not scene.speaks("host_bound", measured):
         return measured
-    doing, place = _doing(scene, activity, found, time)
+    doing, place, case = _doing(scene, activity, found, time)
     names = NAMES_RANGE if place else NAMES_NOTHING
 
     def when() -> Union:
@@ -122,7 +122,6 @@ def host_bound(scene: Scene) -> Found | None:
 
     where = costliest_gap(scene, found, found.host_end - found.start)
     details = {"doing": doing, "place": place}
-    case = "range" if place else ""
     return replace(measured, details=details, when=when, names=names, case=case, **where)
 
 
@@ -135,10 +134,18 @@ def _outside(scene: Scene, activity: HostActivity, found: Gaps) -> Iterator[Unio
         yield difference(each, loader)
 
 
-def _doing(scene: Scene, activity: HostActivity, found: Gaps, whole: int) -> tuple[str, str]:
+def _doing(scene: Scene, activity: HostActivity, found: Gaps, whole: int) -> tuple[str, str, str]:
     # The result is a clause on what the host did most of the time in the longest gaps, without calls
-    # and waits for input, and the place in words if that is a cause: a range that takes half of the
-    # whole, and does not fill the window.
+    # and waits for input; the place in words if that is a cause, a range that takes half of the whole
+    # and does not fill the window; and the case of the advice.
+    capturing = _capturing(scene)
+    captured = sum(
+        int(capturing.covered(each.starts, each.ends).sum())
+        for each in (_outside(scene, activity, found) if len(capturing.starts) else ())
+    )
+    if 2 * captured > whole:
+        clause = f", {human(captured, Unit.NS)} of it while it captured CUDA graphs"
+        return clause, " that captures CUDA graphs", "capture"
     if len(found) > _MOST_GAPS:
         found = found.take(np.sort(np.argpartition(-found.dur, _MOST_GAPS)[:_MOST_GAPS]))
     by_name: dict[tuple[str, str], int] = {}
@@ -150,14 +157,29 @@ def _doing(scene: Scene, activity: HostActivity, found: Gaps, whole: int) -> tup
             if kind != "api_call" and not DATA_LOADER.search(name):
                 by_name[kind, name] = by_name.get((kind, name), 0) + time
     if not by_name:
-        return "", ""
+        return "", "", ""
     kind, name = top = max(by_name, key=lambda key: by_name[key])
     time = human(by_name[top], Unit.NS)
     if kind == "outside":
-        return f", {time} of it in unrecorded host code", ""
+        return f", {time} of it in unrecorded host code", "", ""
     is_cause = kind == "range" and 2 * by_name[top] > whole and not _encloses(scene, name)
     place = f" in {kind.replace('_', ' ')} {shorten(name, _NAME)}"
-    return f", {time} of it{place}", place if is_cause else ""
+    clause = f", {time} of it{place}"
+    return (clause, place, "range") if is_cause else (clause, "", "")
+
+
+def _capturing(scene: Scene) -> Union:
+    # From the begin of each capture of a stream to the end that its thread calls next.
+    calls = scene.timeline.calls
+    begin, end = (scene.calls_named(called(f"{what}_capture")) for what in ("begin", "end"))
+    starts, ends = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for thread in distinct(calls.thread[begin]).tolist():
+        begun, ended = (each[calls.thread[each] == thread] for each in (begin, end))
+        place = np.searchsorted(ended, begun)
+        begun, place = begun[place < len(ended)], place[place < len(ended)]
+        starts.append(calls.start[begun])
+        ends.append(calls.end[ended[place]])
+    return union(np.concatenate(starts), np.concatenate(ends))
 
 
 def _encloses(scene: Scene, name: str) -> bool:

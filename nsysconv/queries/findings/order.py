@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from nsysconv.queries.findings.common import Common, Place, places
 from nsysconv.queries.findings.contract import (
     AROUND,
     CAUSES,
@@ -17,6 +16,7 @@ from nsysconv.queries.findings.contract import (
     Found,
     words,
 )
+from nsysconv.queries.findings.overlap import Common, Place, places
 
 _FAILED = "failed_calls"
 _LARGE_PCT = 10.0

@@ -33,7 +33,6 @@ from nsysconv.queries.findings import (
     waits,
 )
 from nsysconv.queries.findings.columns import COLUMNS, OPTIONS
-from nsysconv.queries.findings.common import Common, common
 from nsysconv.queries.findings.contract import (
     AROUND,
     COST,
@@ -49,6 +48,7 @@ from nsysconv.queries.findings.contract import (
     words,
 )
 from nsysconv.queries.findings.order import Candidate, ranked, together, whose_time
+from nsysconv.queries.findings.overlap import Common, common
 from nsysconv.queries.registry import reports_that_are
 from nsysconv.report import MISSING, ProfileRef, Unit, human
 from nsysconv.threads import Threads

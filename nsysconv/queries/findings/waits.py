@@ -11,10 +11,10 @@ import numpy as np
 
 from nsysconv.names import WAITS, called
 from nsysconv.queries.findings.contract import NAMES_CALL, Found, Measure, Scene, counted
-from nsysconv.report import MISSING
+from nsysconv.report import MISSING, Unit, human
 from nsysconv.threads import cached_in
 from nsysconv.timeline.account import op_name
-from nsysconv.timeline.arrays import Array, blocks, places_of, take
+from nsysconv.timeline.arrays import Array, blocks, factorize, places_of, sums, take
 from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.idle import PARTS, Gaps, parts
 from nsysconv.timeline.intervals import Union, union, united
@@ -90,9 +90,9 @@ def after_waits(
     scene: Scene, waits: Array, *, which: Array | None = None, outlasting: bool = False
 ) -> Union:
     """Return the time that `gaps_after` counts, from the start of each gap."""
-    found = list(_costs(scene, waits, which, outlasting))
-    parts = ((low, low + cost) for _, low, cost, _ in found)
-    return united(parts, sum(len(low) for _, low, _, _ in found))
+    count = 0 if scene.gaps is None else len(scene.gaps)
+    costs = _costs(scene, waits, which, outlasting)
+    return united(((low, low + cost) for _, low, cost, _ in costs), count)
 
 
 def _costs(
@@ -169,8 +169,23 @@ def queue_wait(scene: Scene) -> Found | None:
         return measured
     gaps, of_gaps = scene.gaps, parts(scene.timeline, scene.gaps)
     cost, until = of_gaps[_QUEUE], gaps.end - of_gaps[_UNKNOWN]
-    when = partial(union, until - cost, until)
-    return replace(measured, when=when, **costliest_gap(scene, gaps, cost))
+    when, details = partial(union, until - cost, until), {"stream": _stream_of(scene, gaps, cost)}
+    return replace(measured, details=details, when=when, **costliest_gap(scene, gaps, cost))
+
+
+def _stream_of(scene: Scene, gaps: Gaps, cost: Array) -> str:
+    # The clause names the stream whose operations were late for most of the time.
+    ended = np.flatnonzero((gaps.ended_by >= 0) & (cost > 0))
+    group, (streams,) = factorize(scene.timeline.ops.stream[gaps.ended_by[ended]])
+    if not len(streams):
+        return ""
+    spent = sums(group, cost[ended], len(streams))
+    top = int(spent.argmax())
+    if int(streams[top]) == MISSING:
+        return ""
+    return (
+        f"; {human(int(spent[top]), Unit.NS)} of it before operations of stream {int(streams[top])}"
+    )
 
 
 RULES: dict[str, Measure] = {

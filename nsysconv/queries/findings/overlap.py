@@ -6,10 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import combinations
 
-import numpy as np
-
 from nsysconv.queries.findings.contract import AROUND, SAVING, Found, words
-from nsysconv.timeline.intervals import Union, union, union_with
+from nsysconv.timeline.intervals import Union, measure_of_all
 
 _MOST_PCT = 80
 
@@ -33,12 +31,8 @@ def common(found: Mapping[str, Found]) -> Common:
         for one, other in combinations(sorted(when.keys() - AROUND), 2)
         if words()[one].kind == words()[other].kind and (time := _shared(when[one], when[other]))
     }
-    nothing = np.empty(0, np.int64)
-    savings = union(nothing, nothing)
-    for name, each in when.items():
-        if words()[name].kind == SAVING:
-            savings = union_with(savings, each.starts, each.ends)
-    return Common(shared, savings.measure)
+    savings = [each for name, each in when.items() if words()[name].kind == SAVING]
+    return Common(shared, measure_of_all(savings))
 
 
 def _shared(one: Union, other: Union) -> int:
@@ -58,7 +52,7 @@ def places(found: Mapping[str, Found], shared_ns: Callable[[str, str], int]) -> 
     """Return where each finding belongs.
 
     Findings are the same if they share more than 80 % of the larger one's time: the one that names what
-    to change stands for them, of several the largest. A finding is part of another one if it shares
+    to change represents them, of several the largest. A finding is part of another one if it shares
     more than 80 % of its own time with it.
     """
 
