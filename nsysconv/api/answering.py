@@ -17,6 +17,7 @@ from nsysconv.api.targets import Say, Target, silent
 from nsysconv.document import Section
 from nsysconv.notes import Note
 from nsysconv.present import answer as present
+from nsysconv.present import without_gpu
 from nsysconv.report import Report
 from nsysconv.store.location import Url, is_store, redacted_target, split_target
 
@@ -57,19 +58,25 @@ def _answer(
     summary, findings = made
     rows = summary.rows() if summary.table is not None else []
     if options.part is not None and not findings.row_count and not any(map(present.has_work, rows)):
-        return present.without_work(made, command, None)
+        return without_gpu.without_work(made, command, None)
     if rows or findings.row_count:
         return present.document(made, command, _why(findings, target))
     answered = _answered(target, say)
+    if host := tuple(name for name in without_gpu.HOST if name in answered):
+        asked = replace(options, names=host, for_people=False, limit=0)
+        did = report_target(target, asked, say)
+        return without_gpu.on_host(
+            made, [each for each in did if each.row_count], command, answered
+        )
     if "metrics" not in answered:
-        return present.without_work(made, command, answered)
+        return without_gpu.without_work(made, command, answered)
     # A profile without a time line has metrics, and no other report can be made of it.
     limit = _MOST_METRICS if options.limit is None else options.limit
     asked = replace(options, names=("metrics",), for_people=True, limit=limit)
     (metrics,) = report_target(target, asked, say)
     lacking = [name for name in queries.CORE if name not in answered]
     advice = next((line for each in made for line in each.advice), "")
-    return present.on_metrics(metrics, command, lacking, advice)
+    return without_gpu.on_metrics(metrics, command, lacking, advice)
 
 
 def _command(target: Target) -> str:

@@ -31,6 +31,7 @@ from nsysconv.facts import Fact
 from nsysconv.notes import Note
 from nsysconv.phases import phase
 from nsysconv.present import tables
+from nsysconv.present.without_gpu import HOST
 from nsysconv.queries.columns import has_per_step
 from nsysconv.queries.contract import GPU_OP_FACTS, Request
 from nsysconv.report import Column, Report
@@ -58,6 +59,7 @@ _COMPARABLE = tuple(name for name in queries.OWN if name not in _NOT_COMPARED)
 _LIMIT_FOR_PEOPLE = 20
 _FAIL, _PASS = "fail", "pass"
 _WINDOW_FACTS = frozenset({Fact.KERNELS, Fact.KERNEL_TOTALS, *GPU_OP_FACTS})
+_ON_GPU = ("kernel", "memcpy", "memset", "graph_launch")
 _RUN_NOISE = re.compile(r"\s*([0-9]{1,2}(?:\.[0-9]{1,6})?|\.[0-9]{1,6})\s*%\s*")
 
 
@@ -123,6 +125,10 @@ def compare_targets(
                 # as well.
                 wanted.insert(wanted.index("kernels"), "kernel_categories")
             profiles = [profile for side in sides for profile in side.profiles]
+            if options.reports is None and not any(map(_has_gpu_work, profiles)):
+                wanted = [
+                    name for name in HOST if all(_answer(name, p) for p in profiles)
+                ] or wanted
             if options.reports is None and options.for_page:
                 wanted += drawn_reports(profiles)
             named = [TREES.get(name, name) for name in wanted if name in (*_COMPARABLE, *TREES)]
@@ -249,6 +255,15 @@ def _kind(name: str) -> comparison.ReportKind:
 
 
 # -- what the sides answer
+
+
+def _has_gpu_work(profile: OpenProfile) -> bool:
+    has_totals = Fact.KERNEL_TOTALS in profile.profile.facts
+    return has_totals or any(profile.profile.row_count(table) for table in _ON_GPU)
+
+
+def _answer(name: str, profile: OpenProfile) -> bool:
+    return not queries.missing_facts(name, profile.timeline)
 
 
 def _answers(

@@ -20,7 +20,7 @@ from nsysconv.report import Report, Unit, human
 Row = Mapping[str, Any]
 
 _DIRECTIONS = {"htod": "HtoD", "dtoh": "DtoH"}
-_WIDTH = 98
+WIDTH = 98
 _BAR, _SHORT_BAR, _TINY_BAR = 60, 30, 12
 _MOST_PROFILES = 8
 _SIGNS = {"computation": "█", "communication": "▓", "memcpy": "▒", "memset": "▒", "migration": "▒"}
@@ -42,7 +42,7 @@ def where_time_went(summary: Report) -> tuple[Text, ...]:
         both = (
             line for row in rows[:_MOST_BARS] for line in (_figures_line(row), _largest_line(row))
         )
-        figures = [cut_off(line, _WIDTH) for line in both if line]
+        figures = [cut_off(line, WIDTH) for line in both if line]
         has_times = any(row["span_ns"] is not None for row in rows)
         first = _WITHOUT_LENGTH if has_times else _WITHOUT_TIMES
         return (Text("", (*recorded, first, *figures), laid_out=True),) if rows else ()
@@ -53,7 +53,7 @@ def where_time_went(summary: Report) -> tuple[Text, ...]:
     else:
         lines, recorded = [*_several_programs(with_account)], []
     lines = [*recorded, *lines]
-    return (Text("", tuple(cut_off(line, _WIDTH) for line in lines), laid_out=True),)
+    return (Text("", tuple(cut_off(line, WIDTH) for line in lines), laid_out=True),)
 
 
 def _recorded(rows: Sequence[Row]) -> list[str]:
@@ -66,7 +66,7 @@ def _recorded(rows: Sequence[Row]) -> list[str]:
     parts += dict.fromkeys(row["tool"] for row in rows if row["tool"])
     length = max((row["span_ns"] or 0 for row in rows), default=0)
     parts += [human(length, Unit.NS)] if length else []
-    return [_while_it_fits(parts, _WIDTH, ", ")] if parts else []
+    return [_while_it_fits(parts, WIDTH, ", ")] if parts else []
 
 
 def _are_one_run(rows: Sequence[Row]) -> bool:
@@ -101,7 +101,7 @@ def _one_device(row: Row) -> Iterator[str]:
         time = sum(each.time for each in rest)
         share = 100 * time / row["span_ns"]
         head = f"  {human(time, Unit.NS):>10} {share:>6.1f} %  "
-        yield head + _while_it_fits((each.brief for each in rest), _WIDTH - len(head))
+        yield head + _while_it_fits((each.brief for each in rest), WIDTH - len(head))
     yield _figures_line(row)
     largest = _largest_line(row)
     if largest:
@@ -120,9 +120,9 @@ def _several_devices(rows: Sequence[Row]) -> Iterator[str]:
         yield f"{_bar(row, _SHORT_BAR)} {kind}{_place(row)}: {_at_work(row)}"
         top = sorted(_classes(row), key=lambda each: -each.time)[:3]
         words = (f"{each.sign} {each.share:.1f} % {each.brief}" for each in top)
-        yield f"{' ' * _SHORT_BAR} {_while_it_fits(words, _WIDTH - _SHORT_BAR - 1)}"
+        yield f"{' ' * _SHORT_BAR} {_while_it_fits(words, WIDTH - _SHORT_BAR - 1)}"
     of_all = f"all {len(rows)} together: "
-    yield of_all + _figures_line(_added_up(rows), _WIDTH - len(of_all))
+    yield of_all + _figures_line(_added_up(rows), WIDTH - len(of_all))
     if len(rows) < _MOST_BARS:
         yield _largest_line(_largest_of(rows), "largest on one: ")
 
@@ -189,7 +189,7 @@ def _in_window(row: Row) -> str:
     return f"; {share:.1f} % of {length} from first to last operation"
 
 
-def _figures_line(row: Row, room: int = _WIDTH) -> str:
+def _figures_line(row: Row, room: int = WIDTH) -> str:
     whole = "; ".join(_figures(row, with_count=True))
     return whole if len(whole) <= room else "; ".join(_figures(row, with_count=False))
 
@@ -221,10 +221,10 @@ def _largest_line(row: Row, head: str = "largest: ") -> str:
         parts.append(f"gap {human(row['top_gap_ns'], Unit.NS)}")
     if row["top_kernel"] is not None:
         time = human(row["top_kernel_sum_ns"], Unit.NS)
-        room = _WIDTH - len(f"{head}kernel  {time}, {', '.join(parts)}")
+        room = WIDTH - len(f"{head}kernel  {time}, {', '.join(parts)}")
         parts.insert(0, f"kernel {shorten_kernel(row['top_kernel'], max(room, _NAME // 2))} {time}")
     # Half of a number is another number.
-    while len(parts) > 1 and len(f"{head}{', '.join(parts)}") > _WIDTH:
+    while len(parts) > 1 and len(f"{head}{', '.join(parts)}") > WIDTH:
         parts.pop()
     return f"{head}{', '.join(parts)}" if parts else ""
 
@@ -283,9 +283,9 @@ def what_holds_it_back(findings: Report) -> tuple[Text, ...]:
     rest = [row for row in rows if row not in shown and not row["same_as"]]
     also = [_short(row) for row in rest if not is_minor(row)]
     below = [row["rule"] for row in rest if is_minor(row)]
-    named = _listed("also", also, _WIDTH)
+    named = _listed("also", also, WIDTH)
     if below:
-        room = _WIDTH - len(named) - len("; ") if named else _WIDTH
+        room = WIDTH - len(named) - len("; ") if named else WIDTH
         named = "; ".join(filter(None, (named, _listed("below 1 %", below, room))))
     lines += [named] if named else []
     if not lines:
@@ -356,7 +356,7 @@ def _listed(head: str, names: Sequence[str], room: int) -> str:
 
 
 def _lines_of(line: str) -> int:
-    return max(1, len(wrap(line, _WIDTH, subsequent_indent=_INDENT)))
+    return max(1, len(wrap(line, WIDTH, subsequent_indent=_INDENT)))
 
 
 def _short(row: Row) -> str:
@@ -387,7 +387,7 @@ _MOST_CHOICES = 18
 _LOST = "gpu-activity-missing"
 _RULES_NOTED = ("rules-ignored", "rules-cannot-look")
 # What is left of a line beside the number of other notes.
-_ROOM = _WIDTH - len("; notes: 99")
+_ROOM = WIDTH - len("; notes: 99")
 
 
 def document(made: Sequence[Section], command: str, why: str | None) -> list[Section]:
@@ -395,7 +395,7 @@ def document(made: Sequence[Section], command: str, why: str | None) -> list[Sec
 
     `command` is the target as it is typed, `why` how to ask about the first event of a finding.
     """
-    notes = _noted(made)
+    notes = noted(made)
     shown = [replace(each, notes=(), advice=()) for each in made if each.texts]
     if shown:
         # The sentence that sums the findings up is the first line of all.
@@ -404,33 +404,12 @@ def document(made: Sequence[Section], command: str, why: str | None) -> list[Sec
             top = made[-1].texts[0].lines
             shown[-1] = replace(shown[-1], texts=made[-1].texts[1:])
         first = shown[0].texts[0]
-        lines = (*top, *_caveats(notes), *first.lines)
+        lines = (*top, *caveats(notes), *first.lines)
         shown[0] = replace(shown[0], texts=(replace(first, lines=lines),))
     notes.pop(_LOST, None)
     room = _MOST_LINES - sum(map(_height, shown))
     findings = made[-1]
-    return [*shown, _words("next", _next(notes, command, why, _further_events(findings), room))]
-
-
-def without_work(
-    made: Sequence[Section], command: str, answered: Sequence[str] | None
-) -> list[Section]:
-    """Return the answer where no GPU work has a time, by what else is answered; None: in this part."""
-    lines = _without_work_in_part(command) if answered is None else _without_work(command, answered)
-    return [_words("nothing", [*_caveats(_noted(made)), *lines])]
-
-
-def on_metrics(
-    metrics: Section, command: str, lacking: Sequence[str], advice: str
-) -> list[Section]:
-    """Return the answer on hardware counters alone: their rows, and which reports need more."""
-    what = f"{command} has hardware counter metrics, but no timeline of GPU work."
-    need = f"{len(lacking)} core reports need a time line: {', '.join(lacking)}. {advice}".rstrip()
-    return [
-        _words("nothing", [what]),
-        _brief_table(metrics, command),
-        _words("next", [need]),
-    ]
+    return [*shown, words("next", _next(notes, command, why, _further_events(findings), room))]
 
 
 def has_work(row: Row) -> bool:
@@ -440,15 +419,16 @@ def has_work(row: Row) -> bool:
 
 def choices(names: Sequence[str], command: str) -> list[Section]:
     """Return the answer on a target that holds several runs: their names."""
-    return [_words("several", _choices(names, command))]
+    return [words("several", _choices(names, command))]
 
 
-def _noted(made: Sequence[Section]) -> dict[str, Note]:
+def noted(made: Sequence[Section]) -> dict[str, Note]:
+    """Return the notes of reports by their slugs."""
     return {note.slug: note for each in made for note in each.notes}
 
 
-def _caveats(notes: Mapping[str, Note]) -> list[str]:
-    # What is missing or not exact is said before anything that rests on it.
+def caveats(notes: Mapping[str, Note]) -> list[str]:
+    """Return what is missing or not exact, which comes before anything that rests on it."""
     lost = notes.get(_LOST)
     doubts = [
         note for slug, note in notes.items() if slug != _LOST and note.severity is not Severity.INFO
@@ -459,7 +439,7 @@ def _caveats(notes: Mapping[str, Note]) -> list[str]:
 
 def _choices(names: Sequence[str], command: str) -> Iterator[str]:
     yield f"It holds several profiles; choose one: nsysconv {command}@NAME"
-    yield from (cut_off(f"   {choice}", _WIDTH) for choice in names[:_MOST_CHOICES])
+    yield from (cut_off(f"   {choice}", WIDTH) for choice in names[:_MOST_CHOICES])
     if len(names) > _MOST_CHOICES:
         yield f"   and more: nsysconv runs {command}"
 
@@ -471,14 +451,19 @@ def _partly(notes: Mapping[str, Note]) -> Iterator[str]:
     if "rules-cannot-look" in notes and LEFT_OUT in notes["rules-cannot-look"].text:
         yield "! Other operations ran during this selection; that time counts as idle here."
     elif "ranks-missing" in notes:
-        yield cut_off(f"! {notes['ranks-missing'].text}", _WIDTH)
+        yield cut_off(f"! {notes['ranks-missing'].text}", WIDTH)
 
 
 def _doubt(doubts: Sequence[Note]) -> str:
     # The first note on missing data is shown, else the first on data that is not exact.
     worst = min(doubts, key=lambda note: note.severity is not Severity.DROPPED)
     more = f" (and {len(doubts) - 1} more)" if len(doubts) > 1 else ""
-    return cut_off(f"! {worst.severity.value}: {worst.text}", _WIDTH - len(more)) + more
+    return cut_off(f"! {worst.severity.value}: {worst.text}", WIDTH - len(more)) + more
+
+
+def _lost_work(note: Note) -> Iterator[str]:
+    yield cut_off(f"! {note.text}: the profiler lost it.", WIDTH)
+    yield "  Possible causes: missing permissions, WSL, a killed process, an unsupported driver."
 
 
 def _height(shown: Section) -> int:
@@ -507,18 +492,18 @@ def _next(
         line = f"→ why: {why}"
         for other in further:
             line = f"{line}; {other}" if len(f"{line}; {other}") <= _ROOM else line
-        yield _line(line)
+        yield one_line(line)
         room, why = room - 1, None
     if room < 2:
         names = "--list: names; findings: all notes"
         tables = f"nsysconv report {command} NAME"
-        if why is not None and len(f"→ {why}; {tables}") > _WIDTH:
+        if why is not None and len(f"→ {why}; {tables}") > WIDTH:
             why, tables = f"nsysconv why TARGET {why.split()[-1]}", "nsysconv report TARGET NAME"
-        yield _line(
+        yield one_line(
             *([f"→ {why}; {tables}"] if why else [f"→ {tables} ({names})"]), *said, "--open: a page"
         )
         return
-    yield _line(
+    yield one_line(
         f"→ a table: nsysconv report {command} NAME (--list: names)",
         "a page: add --open",
     )
@@ -529,65 +514,21 @@ def _next(
     others = [slug for slug in notes if slug not in _RULES_NOTED]
     if others:
         named = f"notes: {', '.join(others)}"
-        fits = len("; ".join((*said, named))) <= _WIDTH
+        fits = len("; ".join((*said, named))) <= WIDTH
         said.append(named if fits else f"notes: {len(others):,}")
     if said:
-        yield _line(*said)
+        yield one_line(*said)
 
 
-def _line(*parts: str) -> str:
-    # Further parts that have no room are left out.
-    line = parts[0]
+def one_line(*parts: str) -> str:
+    """Return parts on one line; further ones that have no room are left out."""
+    text = parts[0]
     for part in parts[1:]:
-        line = f"{line}; {part}" if len(f"{line}; {part}") <= _WIDTH else line
-    return cut_off(line, _WIDTH)
+        text = f"{text}; {part}" if len(f"{text}; {part}") <= WIDTH else text
+    return cut_off(text, WIDTH)
 
 
-def _without_work_in_part(command: str) -> Iterator[str]:
-    yield f"No GPU work is in the part of {command} that you selected."
-    yield f"Without the selection: nsysconv {command}"
-
-
-def _brief_table(report: Section, command: str) -> Section:
-    # The table is as wide as a line even if there is no terminal, and names its notes.
-    columns, room = [], _WIDTH
-    for column, values in zip(report.columns, report.by_column(), strict=True):
-        room -= max(len(column.name), *(len(str(value)) for value in values)) + len("  ")
-        if column.key or room > 0:
-            columns.append(column)
-    left_out, lines = (
-        len(report.columns) - len(columns),
-        [*report.texts[0].lines] if report.texts else [],
-    )
-    more = [f"{left_out} columns more"] if left_out else []
-    more += [f"notes: {', '.join(note.slug for note in report.notes)}"] if report.notes else []
-    lines.append(_line(f"→ all of it: nsysconv report {command} metrics", *more))
-    table = None if report.table is None else report.table.select([c.name for c in columns])
-    texts = (Text("", tuple(lines), laid_out=True),)
-    return replace(report, columns=tuple(columns), table=table, texts=texts, notes=())
-
-
-def _lost_work(note: Note) -> Iterator[str]:
-    yield cut_off(f"! {note.text}: the profiler lost it.", _WIDTH)
-    yield "  Possible causes: missing permissions, WSL, a killed process, an unsupported driver."
-
-
-def _without_work(command: str, answered: Sequence[str]) -> Iterator[str]:
-    yield f"{command} has no timed GPU work, and no totals."
-    if answered:
-        yield _names_that_fit(f"Available: nsysconv report {command}", answered)
-    yield f"What is recorded, what is missing, and how to record it: nsysconv info {command}"
-
-
-def _names_that_fit(line: str, names: Sequence[str]) -> str:
-    # The line names as many as fit, so that a user can type the command; `--list` names the others.
-    for name in names:
-        if len(line) + len(name) + 1 > _WIDTH:
-            break
-        line += f" {name}"
-    return line
-
-
-def _words(name: str, lines: Iterable[str]) -> Section:
+def words(name: str, lines: Iterable[str]) -> Section:
+    """Return lines as a section without rows."""
     texts = (Text("", tuple(lines), laid_out=True),)
     return Section(name, "", (), pa.table({}), texts=texts)

@@ -1,0 +1,124 @@
+"""The answer on what has no GPU work: hardware counters, the host alone, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from nsysconv.document import Section, Text
+from nsysconv.names import shorten
+from nsysconv.present.answer import WIDTH, caveats, noted, one_line, words
+from nsysconv.report import Unit, human
+
+
+def without_work(
+    made: Sequence[Section], command: str, answered: Sequence[str] | None
+) -> list[Section]:
+    """Return the answer where no GPU work has a time, by what else is answered; None: in this part."""
+    lines = _without_work_in_part(command) if answered is None else _without_work(command, answered)
+    return [words("nothing", [*caveats(noted(made)), *lines])]
+
+
+HOST = {
+    "operators": ("operators, own time", "name", "host_self_sum_ns"),
+    "modules": ("modules, own time", "name", "host_self_sum_ns"),
+    "ranges": ("ranges, own time", "path", "self_sum_ns"),
+    "api_vs_kernel": ("API calls", "name", "api_sum_ns"),
+}
+"""The reports on what the host did: their rows in words, the columns of a name and of its own time."""
+_MOST_ROWS, _MOST_REPORTS = 6, 2
+
+
+def on_host(
+    made: Sequence[Section], host: Sequence[Section], command: str, answered: Sequence[str]
+) -> list[Section]:
+    """Return the answer where only the host's time is recorded: the names that took most of it."""
+    lines = [*caveats(noted(made)), f"{command} has no timed GPU work. Where the host's time went:"]
+    by_time = sorted(host, key=lambda report: -sum(_times(report).values()))
+    for report in by_time[:_MOST_REPORTS]:
+        lines += ["", f"{_words_of(report)[0]}:", *_most(report)]
+    names = [name for name in answered if name in HOST]
+    names += [name for name in answered if name not in names]
+    more = [
+        _names_that_fit(f"→ all of it: nsysconv report {command}", names),
+        f"→ what is recorded, what is missing, and how to record it: nsysconv info {command}",
+    ]
+    return [words("host", lines), words("next", more)]
+
+
+def _words_of(report: Section) -> tuple[str, str, str]:
+    return HOST[report.name.partition(":")[0]]
+
+
+def _times(report: Section) -> dict[str, int]:
+    _, name, time = _words_of(report)
+    by_name: dict[str, int] = {}
+    for row in report.rows():
+        by_name[row[name]] = by_name.get(row[name], 0) + (row[time] or 0)
+    return by_name
+
+
+def _most(report: Section) -> Iterator[str]:
+    by_name = _times(report)
+    whole = sum(by_name.values()) or 1
+    top = sorted(by_name.items(), key=lambda item: -item[1])[:_MOST_ROWS]
+    for name, time in top:
+        head = f"  {human(time, Unit.NS):>10} {100 * time / whole:>6.1f} %  "
+        yield f"{head}{shorten(name, WIDTH - len(head))}"
+    if len(by_name) > _MOST_ROWS:
+        rest = whole - sum(time for _, time in top)
+        more = f"{len(by_name) - _MOST_ROWS:,} more"
+        yield f"  {human(rest, Unit.NS):>10} {100 * rest / whole:>6.1f} %  {more}"
+
+
+def on_metrics(
+    metrics: Section, command: str, lacking: Sequence[str], advice: str
+) -> list[Section]:
+    """Return the answer on hardware counters alone: their rows, and which reports need more."""
+    what = f"{command} has hardware counter metrics, but no timeline of GPU work."
+    need = f"{len(lacking)} core reports need a time line: {', '.join(lacking)}. {advice}".rstrip()
+    return [
+        words("nothing", [what]),
+        _brief_table(metrics, command),
+        words("next", [need]),
+    ]
+
+
+def _without_work_in_part(command: str) -> Iterator[str]:
+    yield f"No GPU work is in the part of {command} that you selected."
+    yield f"Without the selection: nsysconv {command}"
+
+
+def _brief_table(report: Section, command: str) -> Section:
+    # The table is as wide as a line even if there is no terminal, and names its notes.
+    columns, room = [], WIDTH
+    for column, values in zip(report.columns, report.by_column(), strict=True):
+        room -= max(len(column.name), *(len(str(value)) for value in values)) + len("  ")
+        if column.key or room > 0:
+            columns.append(column)
+    left_out, lines = (
+        len(report.columns) - len(columns),
+        [*report.texts[0].lines] if report.texts else [],
+    )
+    more = [f"{left_out} columns more"] if left_out else []
+    more += [f"notes: {', '.join(note.slug for note in report.notes)}"] if report.notes else []
+    lines.append(one_line(f"→ all of it: nsysconv report {command} metrics", *more))
+    table = None if report.table is None else report.table.select([c.name for c in columns])
+    texts = (Text("", tuple(lines), laid_out=True),)
+    return replace(report, columns=tuple(columns), table=table, texts=texts, notes=())
+
+
+def _without_work(command: str, answered: Sequence[str]) -> Iterator[str]:
+    yield f"{command} has no timed GPU work, and no totals."
+    if answered:
+        yield _names_that_fit(f"Available: nsysconv report {command}", answered)
+    yield f"What is recorded, what is missing, and how to record it: nsysconv info {command}"
+
+
+def _names_that_fit(line: str, names: Sequence[str]) -> str:
+    # The line names as many as fit, so that a user can type the command; `--list` names the others.
+    for name in names:
+        if len(line) + len(name) + 1 > WIDTH:
+            break
+        line += f" {name}"
+    return line
