@@ -8,8 +8,8 @@ Times in us:
    2  UM HtoD    4096 B         -          4.5 -  5.5   (reaches into the window)
    3  saxpy                      3 -  4    5   - 15     -
    4  UM HtoD   65536 B         -          6   -  8     - (inside 3)
-   5  UM DtoH    8192 B         -         20   - 22     15 - 20      5   migration 5
-   6  UM DtoD    4096 B         -         23   - 23.5   22 - 23      1   migration 1
+   5  UM DtoH    8192 B         -         20   - 22     15 - 20      5   host 5
+   6  UM DtoD    4096 B         -         23   - 23.5   22 - 23      1   host 1
    7  reduce_sum                24 - 25   26   - 30     23.5 - 26  2.5   host 0.5 launch 1 queue 1
    8  DtoH 100 B pageable       27 - 27.5 28   - 29     - (inside 7)
    9  UM DtoH    4096 B         -         29.5 - 30.5   (reaches out of the window)
@@ -98,8 +98,8 @@ EXPECTED: Answers = {
     },
     "gaps": {
         0: [
-            GapAnswer(15_000, 5_000, "migration", migration_ns=5_000),
-            GapAnswer(22_000, 1_000, "migration", migration_ns=1_000),
+            GapAnswer(15_000, 5_000, "host", host_ns=5_000),
+            GapAnswer(22_000, 1_000, "host", host_ns=1_000),
             GapAnswer(23_500, 2_500, "launch", 500, 1_000, 1_000),
         ],
     },

@@ -21,7 +21,6 @@ from conftest import (
     Shelf,
     few,
     name_of,
-    oldest_and_newest,
     real,
 )
 from findings_cases import Case, parse, stored
@@ -101,7 +100,7 @@ def test_prose_name_reports_and_details() -> None:
         parse_spec(each.report)
         assert each.kind in (SAVING, COST, RISK), rule
         assert "cuda" in each.advice, rule
-        assert set(each.advice) <= {"cuda", "hip", "pytorch", "exchange"}, rule
+        assert set(each.advice) <= {"cuda", "hip", "pytorch", "exchange", "range", "capture"}, rule
         assert len(max(each.advice.values(), key=len)) <= 100, rule
 
 
@@ -217,7 +216,10 @@ def test_a_finding_below_one_per_cent_is_said_last_and_by_name() -> None:
     with opened(*rows) as profile:
         report = profile.report("findings")
     assert [row["rule"] for row in report.rows()] == ["copy_bound", "one_kernel"]
-    (said,) = report.texts
+    sentence, said = report.texts
+    assert sentence.lines == (
+        "Up to 99.1 % (991.00 µs) could be saved: copies and memsets do not overlap kernels.",
+    )
     assert said.lines[0].startswith("1. copy_bound, saves up to 99.1 %: ")
     assert said.lines[-1] == "below 1 %: one_kernel"
 
@@ -225,7 +227,7 @@ def test_a_finding_below_one_per_cent_is_said_last_and_by_name() -> None:
 def test_one_row_for_all_devices() -> None:
     rows = [
         event for device, end in ((0, 500_000), (1, 600_000))
-        for event in (Memcpy(0, end, device=device), Kernel(end, 1_000_000, device=device))
+        for event in (Memcpy(0, end, device=device, src="Pinned"), Kernel(end, 1_000_000, device=device))
     ]  # fmt: skip
     assert cells("findings rule device_id device_count saving_ns", *rows)[0] == (
         "copy_bound", 1, 2, 600_000)  # fmt: skip
@@ -483,7 +485,7 @@ def test_where_all_kernels_communicate_none_takes_most(by_totals: bool) -> None:
 
 
 @real
-@pytest.mark.parametrize("label", few(LABELS, 12), ids=lambda label: str(label["path"])[:60])
+@pytest.mark.parametrize("label", few(LABELS, 4), ids=lambda label: str(label["path"])[:60])
 def test_labeled_files(label: dict[str, Any]) -> None:
     rules = score_findings.found_in(label, REAL)
     assert not set(label["forbidden"]) & set(rules)
@@ -567,14 +569,14 @@ def test_the_classes_of_every_rule_are_known() -> None:
     assert CLASSES_OF.keys() == savings - {"rank_imbalance", "stragglers", "collective_wait"}
 
 
-@pytest.mark.parametrize("path", [*oldest_and_newest(NSYS_FILES), *SOURCES], ids=name_of)
+@pytest.mark.parametrize("path", [*few(NSYS_FILES, 10), *SOURCES], ids=name_of)
 def test_savings_of_a_fixture_are_bounded(path: Path, shelf: Shelf) -> None:
     with nsysconv.open(shelf.store(path)) as profile:
         check_savings(profile)
 
 
 @real
-@pytest.mark.parametrize("path", [*few(REAL_FILES, 3), *few(REAL_TRACES, 3)], ids=name_of)
+@pytest.mark.parametrize("path", [*few(REAL_FILES, 2), *few(REAL_TRACES, 2)], ids=name_of)
 def test_savings_of_a_real_file_are_bounded(path: Path) -> None:
     with nsysconv.open(path) as profile:
         check_savings(profile)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +12,13 @@ from conftest import (
     REAL_FILES,
     REAL_TRACES,
     Shelf,
+    by_turns,
     few,
     name_of,
-    oldest_and_newest,
     real,
 )
 from one_answer import EXAMPLES
 from small_store import Call, Kernel, Memcpy, Memset, Overhead, Range, Total, answers, opened
-from test_queries_contract import stored
 
 from nsysconv import api
 from nsysconv.codes import TIME_CLASS_COLUMNS
@@ -28,22 +26,13 @@ from nsysconv.errors import NotRecorded, UsageError
 from nsysconv.facts import Fact
 from nsysconv.present.answer import where_time_went
 
-Kept = dict[Path, api.OpenProfile]
 PARTS = ("host", "launch", "queue", "migration", "profiler", "unknown", "end")
 every_fixture = pytest.mark.parametrize(
-    "path", [*oldest_and_newest(NSYS_FILES), *EXAMPLES], ids=name_of
+    "path", [*few(NSYS_FILES, 10), *EXAMPLES], ids=name_of
 )
 every_real_file = pytest.mark.parametrize(
     "path", [*few(REAL_FILES, 3), *few(REAL_TRACES, 3)], ids=name_of
 )
-
-
-@pytest.fixture(scope="module")
-def kept() -> Iterator[Kept]:
-    profiles: Kept = {}
-    yield profiles
-    for profile in profiles.values():
-        profile.close()
 
 
 def rows(profile: api.OpenProfile, name: str, **options: Any) -> list[dict[str, Any]]:
@@ -89,24 +78,24 @@ def check_account(profile: api.OpenProfile, **options: Any) -> None:
 
 
 @every_fixture
-def test_the_account_of_a_fixture(path: Path, shelf: Shelf, kept: Kept) -> None:
-    check_account(stored(path, shelf, kept))
+def test_the_account_of_a_fixture(path: Path, shelf: Shelf) -> None:
+    check_account(shelf.opened(path))
 
 
 @real
 @every_real_file
-def test_the_account_of_a_real_file(path: Path, shelf: Shelf, kept: Kept) -> None:
-    check_account(stored(path, shelf, kept))
+def test_the_account_of_a_real_file(path: Path, shelf: Shelf) -> None:
+    check_account(shelf.opened(path))
 
 
-@pytest.mark.parametrize(
-    "part", [{"time": ("25 %", "60 %")}, {"step": "2"}, {"skip_first": 1}, {"devices": (0,)}], ids=str
-)
-@every_fixture
-def test_the_account_of_a_slice(path: Path, part: dict[str, Any], shelf: Shelf, kept: Kept) -> None:
+SLICES = [{"time": ("25 %", "60 %")}, {"step": "2"}, {"skip_first": 1}, {"devices": (0,)}]
+
+
+@pytest.mark.parametrize(("path", "part"), by_turns([*NSYS_FILES, *EXAMPLES], SLICES, 8), ids=name_of)
+def test_the_account_of_a_slice(path: Path, part: dict[str, Any], shelf: Shelf) -> None:
     if "time" in part:
         part = {"time": (api.Percent(25), api.Percent(60))}
-    profile = stored(path, shelf, kept)
+    profile = shelf.opened(path)
     try:
         check_account(profile, slice=api.Slice(**part))
     except UsageError as error:
@@ -202,14 +191,14 @@ def test_totals_of_copies_and_migrations_are_said() -> None:
         holds={Fact.KERNEL_TOTALS, Fact.MEMORY_TOTALS, Fact.UNIFIED_MEMORY_TOTALS},
     ) as profile:  # fmt: skip
         (said,) = profile.report("summary").texts
-    assert said.lines[1] == "kernels 60 ns (3); HtoD 5.00 µs; DtoH 700 ns; page migrations 9.00 µs"
+    assert said.lines[2] == "kernels 60 ns (3); HtoD 5.00 µs; DtoH 700 ns; page migrations 9.00 µs"
 
 
 def test_a_bar_has_a_sign_for_each_class() -> None:
     """Cells of 60 for 160 ns: 20 before are 7.5, 70 of computation end at 90, that is at cell 34."""
     with opened(*EXAMPLE, recording_start_ns=0, recording_ns=160) as profile:
         (said,) = profile.report("summary").texts
-    bar = said.lines[1]
+    bar = said.lines[2]
     assert len(bar) == 60
     ends = [round(60 * moment / 160) for moment in (20, 90, 110, 130)]
     assert bar == "·" * ends[0] + "█" * (ends[1] - ends[0]) + "▓" * (ends[2] - ends[1]) + "░" * (
@@ -251,7 +240,7 @@ def test_of_several_devices_the_largest_of_each_is_said() -> None:
 def test_a_recording_of_one_moment() -> None:
     with opened(Kernel(5, 5)) as profile:
         (said,) = profile.report("summary").texts
-    assert said.lines[0].startswith("All recorded events have the same timestamp")
+    assert said.lines[1].startswith("All recorded events have the same timestamp")
 
 
 def test_figures_lose_the_count_of_kernels_before_rates() -> None:

@@ -244,7 +244,7 @@ class Answer:
     @property
     def word(self) -> str:
         """Return `slower`, `faster`, `same`, or `inconclusive`."""
-        if self.identical:
+        if self.identical and not self.failure:
             return _WORDS["same"]
         if self.change is None or self.failure or (self.unlike and self.what == WINDOW):
             return _INCONCLUSIVE
@@ -257,11 +257,11 @@ class Answer:
 
     def _parts(self) -> Iterable[str]:
         base, other = ("1 run" if count == 1 else f"{count} runs" for count in self.runs)
-        if self.identical:
-            yield "both sides are the same recording"
-            return
         if self.failure:
             yield self.failure
+            return
+        if self.identical:
+            yield "both sides are the same recording"
             return
         if self.change is None:
             yield "GPU operation times are not recorded on both sides"

@@ -374,9 +374,11 @@ def _truncation(sides: _Sides) -> Iterator[Note]:
         yield Note("side-truncated", Severity.DROPPED, text)
 
 
+NO_GPU_WORK = "one side, or a rank of it, has no GPU work"
+"""Why recordings without GPU work cannot be compared."""
 # A failed recording is never an improvement, nor within any limit.
 _FAILURES = {
-    "side-empty": "one side, or a rank of it, has no GPU work",
+    "side-empty": NO_GPU_WORK,
     "side-truncated": "one profile is truncated",
     "losses-differ": "one side lost more recorded events",
 }

@@ -327,6 +327,8 @@ def answer(judged: Judgement) -> change.Answer:
     notes = (*asked.unread, *_disturbances(asked, values))
     base, other = (len(side.runs) for side in asked.sides)
     failure = comparability.failure(judged.notes, facts)
+    if asked.identical and failure == comparability.NO_GPU_WORK:
+        failure = ""  # nothing is lost: there was none
     return change.Answer(what, moved, (base, other), judged.unlike, failure, notes, asked.identical)
 
 

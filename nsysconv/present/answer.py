@@ -14,7 +14,7 @@ from nsysconv.codes import TIME_CLASS_COLUMNS, TIME_CLASSES
 from nsysconv.document import Section, Text
 from nsysconv.names import cut_off, shorten, shorten_kernel
 from nsysconv.notes import Note, Severity
-from nsysconv.queries.findings.contract import COST, SAVING, is_minor
+from nsysconv.queries.findings.contract import COST, RISK, SAVING, is_minor
 from nsysconv.report import Report, Unit, human
 
 Row = Mapping[str, Any]
@@ -264,20 +264,22 @@ _HEADED = {SAVING: "avoidable time, upper bounds{together}:", COST: "largest cos
 _INDENT = "   "
 
 
-def what_holds_it_back(findings: Report) -> tuple[Text, ...]:
-    """Return the findings in one sentence, and as numbered lists of about 10 lines.
+def what_holds_it_back(
+    findings: Report, most_lines: int = _MOST_FINDING_LINES, *, headed: bool = True
+) -> tuple[Text, ...]:
+    """Return the findings in one sentence, and as numbered lists of about so many lines.
 
-    These have the largest, then names of the rest.
+    These have the largest, then names of the rest. `headed`: savings and costs have headings.
     """
     rows = findings.rows()
-    shown = shown_findings(rows)
+    shown = shown_findings(rows, most_lines)
     kinds = {row["kind"] for row in shown}
     numbers = {row["rule"]: number for number, row in enumerate(shown, 1)}
     lines: list[str] = []
     for number, row in enumerate(shown, 1):
         before = shown[number - 2]["kind"] if number > 1 else None
         is_headed = row["kind"] == SAVING or kinds >= _HEADED.keys()
-        if is_headed and len(shown) > 1 and row["kind"] in _HEADED.keys() - {before}:
+        if headed and is_headed and len(shown) > 1 and row["kind"] in _HEADED.keys() - {before}:
             lines.append(_HEADED[row["kind"]].format(together=_together(rows)))
         lines += _item(number, row, _relations(row, rows, numbers))
     rest = [row for row in rows if row not in shown and not row["same_as"]]
@@ -290,20 +292,25 @@ def what_holds_it_back(findings: Report) -> tuple[Text, ...]:
     lines += [named] if named else []
     if not lines:
         return ()
-    first = [Text("", (headline(shown[0]),), laid_out=True)] if shown else []
+    first = [Text("", (headline(shown),), laid_out=True)] if shown else []
     return (*first, Text("", tuple(lines), laid_out=True))
 
 
-def headline(row: Row) -> str:
-    """Return a finding as the sentence that the answer begins with."""
+def headline(shown: Sequence[Row]) -> str:
+    """Return the first finding as the sentence that the answer begins with; a risk and the next one."""
+    return " ".join(_sentence(row) for row in shown[: 2 if shown[0]["kind"] == RISK else 1])
+
+
+def _sentence(row: Row) -> str:
     cause = f"{row['cause']} ({row['where']})" if row["where"] else row["cause"]
     time = row["saving_ns"] if row["kind"] == SAVING else row["cost_ns"]
-    if row["share_pct"] is None or time is None:
+    if time is None:
         return f"{cause[:1].upper()}{cause[1:]}."
-    amounts = [human(time, Unit.NS)]
+    share = human(time, Unit.NS)
     if row["per_step_ns"] is not None:
-        amounts.append(f"{human(row['per_step_ns'], Unit.NS)} per step")
-    share = f"{row['share_pct']:.1f} % ({', '.join(amounts)})"
+        share += f", {human(row['per_step_ns'], Unit.NS)} per step"
+    if row["share_pct"] is not None:
+        share = f"{row['share_pct']:.1f} % ({share})"
     if row["kind"] == SAVING:
         return f"Up to {share} could be saved: {cause}."
     return f"Most time goes to {cause}: {share}."
@@ -327,7 +334,7 @@ def _relations(row: Row, rows: Sequence[Row], numbers: Mapping[str, int]) -> lis
     return words
 
 
-def shown_findings(rows: Sequence[Row]) -> list[Row]:
+def shown_findings(rows: Sequence[Row], most_lines: int = _MOST_FINDING_LINES) -> list[Row]:
     """Return the findings that have a number in the answer, in their order.
 
     None left out is larger, but for one whose time another one explains: the cause has the number.
@@ -339,7 +346,7 @@ def shown_findings(rows: Sequence[Row]) -> list[Row]:
     height = 0
     for row in by_size[:_MOST_SHOWN]:
         height += sum(map(_lines_of, _item(1, row, _relations(row, rows, {}))))
-        if chosen and height >= _MOST_FINDING_LINES:
+        if chosen and height >= most_lines:
             break
         chosen.append(row)
     return [row for row in large if row in chosen]
@@ -382,7 +389,7 @@ def _item(number: int, row: Row, relations: Sequence[str]) -> list[str]:
 
 # -- the whole of it
 
-_MOST_LINES = 25
+_MOST_LINES, _FEWEST_NEXT = 25, 2
 _MOST_CHOICES = 18
 _LOST = "gpu-activity-missing"
 _RULES_NOTED = ("rules-ignored", "rules-cannot-look")
@@ -397,19 +404,27 @@ def document(made: Sequence[Section], command: str, why: str | None) -> list[Sec
     """
     notes = noted(made)
     shown = [replace(each, notes=(), advice=()) for each in made if each.texts]
-    if shown:
-        # The sentence that sums the findings up is the first line of all.
-        top: tuple[str, ...] = ()
-        if len(made[-1].texts) > 1:
-            top = made[-1].texts[0].lines
-            shown[-1] = replace(shown[-1], texts=made[-1].texts[1:])
-        first = shown[0].texts[0]
-        lines = (*top, *caveats(notes), *first.lines)
-        shown[0] = replace(shown[0], texts=(replace(first, lines=lines),))
-    notes.pop(_LOST, None)
-    room = _MOST_LINES - sum(map(_height, shown))
     findings = made[-1]
-    return [*shown, words("next", _next(notes, command, why, _further_events(findings), room))]
+    most_lines, room = _MOST_FINDING_LINES, _MOST_LINES
+    if shown:
+        # The sentence that sums the findings up comes before all but what it rests on.
+        has_sentence = len(findings.texts) > 1
+        top = findings.texts[0].lines if has_sentence else ()
+        first = shown[0].texts[0]
+        lines = (*caveats(notes), *top, *first.lines)
+        shown[0] = replace(shown[0], texts=(replace(first, lines=lines),))
+        # Where there is little room, headings go first, then the smallest findings.
+        sizes = [(most, False) for most in range(_MOST_FINDING_LINES, 0, -1)]
+        for most_lines, headed in [(_MOST_FINDING_LINES, True), *sizes]:
+            if has_sentence:
+                texts = what_holds_it_back(findings, most_lines, headed=headed)
+                shown[-1] = replace(shown[-1], texts=texts[1:])
+            room = _MOST_LINES - sum(map(_height, shown))
+            if room >= _FEWEST_NEXT or not has_sentence:
+                break
+    notes.pop(_LOST, None)
+    further = _further_events(findings, most_lines)
+    return [*shown, words("next", _next(notes, command, why, further, room))]
 
 
 def has_work(row: Row) -> bool:
@@ -472,12 +487,12 @@ def _height(shown: Section) -> int:
     return 2 + sum(map(_lines_of, lines))
 
 
-def _further_events(findings: Section) -> list[str]:
+def _further_events(findings: Section, most_lines: int) -> list[str]:
     # The events are those of the findings after the first that has one, by their numbers. There are
     # none for several profiles.
     if len(findings.profiles) > 1:
         return []
-    shown = shown_findings(findings.rows())
+    shown = shown_findings(findings.rows(), most_lines)
     events = [(number, row["event"]) for number, row in enumerate(shown, 1)]
     return [f"{number}: {event}" for number, event in events if event is not None][1:]
 

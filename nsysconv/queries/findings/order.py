@@ -16,7 +16,7 @@ from nsysconv.queries.findings.contract import (
     Found,
     words,
 )
-from nsysconv.queries.findings.overlap import Common, Place, places
+from nsysconv.queries.findings.overlap import Overlap, Place, places
 
 _FAILED = "failed_calls"
 _LARGE_PCT = 10.0
@@ -33,7 +33,7 @@ class Candidate:
     span_ns: int
     window_ns: int
     frameworks: tuple[str, ...]
-    common: Common | None = None
+    overlap: Overlap | None = None
 
     @property
     def share_pct(self) -> float | None:
@@ -47,8 +47,8 @@ def whose_time(best: Mapping[str, Candidate]) -> Mapping[str, Place]:
     def shared_ns(one: str, other: str) -> int:
         if CAUSES.get(one) == other or CAUSES.get(other) == one:
             return min(best[one].found.time_ns, best[other].found.time_ns)
-        common = max((best[one], best[other]), key=lambda each: each.found.time_ns).common
-        return common.shared_ns.get((min(one, other), max(one, other)), 0) if common else 0
+        shared = max((best[one], best[other]), key=lambda each: each.found.time_ns).overlap
+        return shared.shared_ns.get((min(one, other), max(one, other)), 0) if shared else 0
 
     return places({name: each.found for name, each in best.items()}, shared_ns)
 
@@ -62,8 +62,8 @@ def together(best: Mapping[str, Candidate]) -> float:
     explained = {cause for effect, cause in CAUSES.items() if effect in savings}
     of_device, of_ranks = [0.0], 0.0
     for name, each in savings.items():
-        if each.common and each.span_ns:
-            of_device.append(100 * each.common.savings_ns / each.span_ns)
+        if each.overlap and each.span_ns:
+            of_device.append(100 * each.overlap.savings_ns / each.span_ns)
         elif name not in explained:
             of_ranks += each.share_pct or 0.0
     return min(max(of_device) + of_ranks, 100.0)

@@ -1,4 +1,4 @@
-"""What findings have in common: time that several of them explain is one time."""
+"""What findings share: time that several of them explain is one time."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ Pair = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Common:
+class Overlap:
     """Of one device's findings: the time that two of them share, and that of all savings together."""
 
     shared_ns: Mapping[Pair, int] = field(default_factory=dict)
     savings_ns: int = 0
 
 
-def common(found: Mapping[str, Found]) -> Common:
-    """Return what findings of one device have in common. Those without a place on it share nothing."""
+def overlap(found: Mapping[str, Found]) -> Overlap:
+    """Return what findings of one device share. Those without a place on it share nothing."""
     when = {name: each.when() for name, each in found.items() if each.when and each.time_ns}
     shared = {
         (one, other): time
@@ -32,7 +32,7 @@ def common(found: Mapping[str, Found]) -> Common:
         if words()[one].kind == words()[other].kind and (time := _shared(when[one], when[other]))
     }
     savings = [each for name, each in when.items() if words()[name].kind == SAVING]
-    return Common(shared, measure_of_all(savings))
+    return Overlap(shared, measure_of_all(savings))
 
 
 def _shared(one: Union, other: Union) -> int:

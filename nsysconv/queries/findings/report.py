@@ -48,7 +48,7 @@ from nsysconv.queries.findings.contract import (
     words,
 )
 from nsysconv.queries.findings.order import Candidate, ranked, together, whose_time
-from nsysconv.queries.findings.overlap import Common, common
+from nsysconv.queries.findings.overlap import Overlap, overlap
 from nsysconv.queries.registry import reports_that_are
 from nsysconv.report import MISSING, ProfileRef, Unit, human
 from nsysconv.threads import Threads
@@ -91,7 +91,7 @@ class _Device:
     span_ns: int
     window_ns: int
     exposure: communication.Exposure | None = None
-    common: Common | None = None
+    overlap: Overlap | None = None
 
 
 @dataclass(frozen=True)
@@ -181,7 +181,7 @@ def _on_device(
             blind[name] = measured
         elif measured is not None:
             found[name] = replace(measured, device=device, rank=rank)
-    shared = common({name: each for name, each in found.items() if scene.speaks(name, each)})
+    shared = overlap({name: each for name, each in found.items() if scene.speaks(name, each)})
     found = {name: replace(each, when=None) for name, each in found.items()}
     talks = EXPOSED in found and found[EXPOSED].time_ns > 0
     return _Device(
@@ -296,7 +296,7 @@ class Findings:
                             device.span_ns,
                             device.window_ns,
                             partial.frameworks,
-                            device.common,
+                            device.overlap,
                         ),
                     )
             uneven = communication.imbalance([d.computation_ns for d in partial.devices])

@@ -1,0 +1,214 @@
+"""Time that several findings explain counts once: which stands for it, what is a part, what all save."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import REAL_FILES, REAL_TRACES, few, name_of, real
+from hypothesis import given
+from hypothesis import strategies as st
+from one_answer import EXAMPLES
+from small_store import Call, Kernel, Memcpy, Range, cells, opened
+
+import nsysconv
+from nsysconv.errors import NsysconvError
+from nsysconv.present.answer import shown_findings
+from nsysconv.queries.findings import overlap
+from nsysconv.queries.findings import report as findings
+from nsysconv.queries.findings.contract import Found, words
+from nsysconv.queries.findings.overlap import Overlap
+from nsysconv.timeline.intervals import Union, difference, measure_of_all, union
+
+
+def placed(*rows: Any) -> list[tuple[str, str | None, str | None]]:
+    return [tuple(row) for row in cells("findings rule same_as part_of", *rows)]
+
+
+def test_the_finding_that_names_a_range_represents_those_of_the_same_gaps() -> None:
+    """Four times the host reads 8 bytes back, in 400 µs, then loads for 390 in a range, and launches."""
+    rows: list[Any] = []
+    for low in range(0, 4_000_000, 1_000_000):
+        number = low // 500_000
+        rows += [
+            Call(low, low + 5_000, number + 1), Kernel(low + 5_000, low + 590_000, number + 1),
+            Call(low + 10_000, low + 605_000, number + 2, name="cudaMemcpy"),
+            Memcpy(low + 595_000, low + 600_000, number + 2, direction="DtoH", bytes=8),
+            Range(low + 606_000, low + 996_000, "load"),
+        ]  # fmt: skip
+    with opened(*rows) as profile:
+        report = profile.report("findings")
+    row = report.rows()[0]
+    assert (row["rule"], row["cause"]) == (
+        "host_bound", "the GPU waits for host code in range load")  # fmt: skip
+    same = {each["rule"] for each in report.rows() if each["same_as"] == "host_bound"}
+    assert same >= {"sync_small_copies", "sync_each_kernel"} & {r["rule"] for r in report.rows()}
+    assert "sync_small_copies" in same
+    assert report.texts[0].lines[0].endswith("could be saved: the GPU waits for host code in range load.")
+
+
+def found(time: int, names: int = 0) -> Found:
+    return Found(1.0, time, names=names)
+
+
+@pytest.mark.parametrize(("times", "shared", "wanted"), [
+    # 81 of 100 are more than 80 %: one finding, represented by the one that names a range.
+    ({"launch_bound": (100, 0), "host_bound": (90, 2)}, {("host_bound", "launch_bound"): 81},
+     {"launch_bound": ("host_bound", None), "host_bound": (None, None)}),
+    ({"launch_bound": (100, 0), "host_bound": (90, 2)}, {("host_bound", "launch_bound"): 80},
+     {"launch_bound": (None, None), "host_bound": (None, "launch_bound")}),
+    # 72 of 90 are just 80 %: each is its own.
+    ({"launch_bound": (100, 0), "host_bound": (90, 2)}, {("host_bound", "launch_bound"): 72},
+     {"launch_bound": (None, None), "host_bound": (None, None)}),
+    # Of two that name as much, the larger one.
+    ({"allocation": (90, 1), "synchronous_copies": (100, 1)}, {("allocation", "synchronous_copies"): 90},
+     {"allocation": ("synchronous_copies", None), "synchronous_copies": (None, None)}),
+    # A small one is a part of what represents the large ones.
+    ({"launch_bound": (100, 0), "host_bound": (95, 2), "allocation": (10, 1)},
+     {("host_bound", "launch_bound"): 95, ("allocation", "host_bound"): 9,
+      ("allocation", "launch_bound"): 9},
+     {"launch_bound": ("host_bound", None), "host_bound": (None, None),
+      "allocation": (None, "host_bound")}),
+])  # fmt: skip
+def test_places(
+    times: Mapping[str, tuple[int, int]],
+    shared: Mapping[tuple[str, str], int],
+    wanted: Mapping[str, tuple[str | None, str | None]],
+) -> None:
+    def shared_ns(one: str, other: str) -> int:
+        return shared.get((min(one, other), max(one, other)), 0)
+
+    made = overlap.places({name: found(*each) for name, each in times.items()}, shared_ns)
+    assert {name: (each.same_as, each.part_of) for name, each in made.items()} == wanted
+
+
+def test_copies_that_are_pageable_are_one_finding_and_a_part_of_it_is_said() -> None:
+    """500 of 1000 µs are copies of pageable memory; what is exposed is the same time."""
+    rows = (Memcpy(0, 500_000), Kernel(500_000, 1_000_000))
+    assert placed(*rows)[:2] == [("pageable_copies", None, None), ("copy_bound", "pageable_copies", None)]
+
+
+def test_all_savings_are_their_union() -> None:
+    """Copies of [0, 500) and of [600, 800), the second one from pinned memory, of 1000: 70 %."""
+    rows = (
+        Memcpy(0, 500_000), Kernel(500_000, 600_000), Memcpy(600_000, 800_000, src="Pinned"),
+        Kernel(800_000, 1_000_000),
+    )  # fmt: skip
+    found = cells("findings rule share_pct all_savings_pct", *rows)
+    assert [tuple(each) for each in found if each[1] is not None and each[2] is not None] == [
+        ("copy_bound", 70.0, 70.0), ("pageable_copies", 50.0, 70.0)]  # fmt: skip
+
+
+def test_a_saving_per_step() -> None:
+    steps = [Range(i * 1000, i * 1000 + 1000, f"ProfilerStep#{i}") for i in range(4)]
+    kernels = [Kernel(i * 1000 + 400, i * 1000 + 1000) for i in range(4)]
+    copies = [Memcpy(i * 1000, i * 1000 + 400, src="Pinned") for i in range(4)]
+    ((rule, per_step),) = [
+        each for each in cells("findings rule per_step_ns", *steps, *kernels, *copies)
+        if each[0] == "copy_bound"
+    ]  # fmt: skip
+    assert (rule, per_step) == ("copy_bound", 400)
+
+
+def test_while_graphs_are_captured_there_is_no_advice_to_capture_graphs() -> None:
+    """The host captures for 700 of the 800 µs between two kernels."""
+    rows = (
+        Call(0, 5_000, 1), Kernel(5_000, 105_000, 1),
+        Call(110_000, 111_000, 0, name="cudaStreamBeginCapture"),
+        Call(810_000, 811_000, 0, name="cudaStreamEndCapture"),
+        Call(905_000, 910_000, 2), Kernel(910_000, 1_010_000, 2),
+    )  # fmt: skip
+    with opened(*rows) as profile:
+        row = next(r for r in profile.report("findings").rows() if r["rule"] == "host_bound")
+    assert row["cause"] == "the GPU waits for host code that captures CUDA graphs"
+    assert "699.00 µs of it while it captured CUDA graphs" in row["finding"]
+    assert row["advice"].startswith("Profile the replays")
+
+
+def test_the_stream_whose_work_was_blocked_is_named() -> None:
+    """Launched at 10 and run at 500 on stream 9: 490 less the call's 5."""
+    rows = (
+        Call(0, 5_000, 1), Kernel(5_000, 10_000, 1), Call(10_000, 15_000, 2),
+        Kernel(500_000, 1_000_000, 2, stream=9),
+    )  # fmt: skip
+    with opened(*rows) as profile:
+        row = next(r for r in profile.report("findings").rows() if r["rule"] == "queue_wait")
+    assert row["finding"].endswith("; 485.00 µs of it before operations of stream 9.")
+
+
+# -- properties
+
+FILES = [*EXAMPLES, *few(REAL_FILES, 6), *few(REAL_TRACES, 6)]
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=name_of)
+def test_the_time_of_each_finding_is_where_it_says(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check_times(path, monkeypatch)
+
+
+@real
+@pytest.mark.parametrize("path", [*few(REAL_FILES, 6), *few(REAL_TRACES, 6)], ids=name_of)
+def test_the_time_of_each_finding_of_a_real_file_is_where_it_says(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check_times(path, monkeypatch)
+
+
+def check_times(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    measured: list[tuple[str, int, int]] = []
+
+    def look(made: Mapping[str, Found]) -> Overlap:
+        measured.extend((n, f.when().measure, f.time_ns) for n, f in made.items() if f.when)
+        return overlap.overlap(made)
+
+    monkeypatch.setattr(findings, "overlap", look)
+    try:
+        (report,) = nsysconv.report_on(path, "findings")
+    except NsysconvError:
+        pytest.skip("the file has several runs")
+    assert [(name, when) for name, when, _ in measured] == [(name, own) for name, _, own in measured]
+    rows = report.rows()
+    assert all(row["all_savings_pct"] <= 100 for row in rows if row["all_savings_pct"] is not None)
+    largest = max((row["share_pct"] or 0 for row in rows if row["kind"] == "saving"), default=0)
+    together = next((r["all_savings_pct"] for r in rows if r["kind"] == "saving"), 0)
+    assert together >= largest - 1e-9 or any(row["device_count"] > 1 for row in rows)
+    rules = {row["rule"] for row in rows}
+    assert {r[key] for r in rows for key in ("same_as", "part_of")} <= rules | {None}
+    shown = shown_findings(rows)
+    assert not any(row["same_as"] for row in shown)
+    assert all("…" not in row["cause"] or row["cause"].count("…") < 3 for row in rows)
+
+
+pieces = st.lists(st.tuples(st.integers(0, 60), st.integers(1, 12)), max_size=12)
+
+
+def union_of(pieces: list[tuple[int, int]]) -> Union:
+    starts, lengths = np.array(pieces, np.int64).reshape(-1, 2).T
+    return union(starts, starts + lengths)
+
+
+def moments(one: Union) -> set[int]:
+    return {t for s, e in zip(one.starts.tolist(), one.ends.tolist(), strict=True) for t in range(s, e)}
+
+
+@pytest.mark.parametrize("few_at_a_time", [1, 3, 1000])
+@given(st.lists(pieces, min_size=2, max_size=4))
+def test_unions_by_each_moment(few_at_a_time: int, sets: list[list[tuple[int, int]]]) -> None:
+    unions = [union_of(each) for each in sets]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("nsysconv.timeline.arrays._BLOCK", few_at_a_time)
+        for one, other in combinations(unions, 2):
+            rest = difference(one, other)
+            assert moments(rest) == moments(one) - moments(other)
+            assert (rest.starts[1:] > rest.ends[:-1]).all()
+        assert measure_of_all(unions) == len(set.union(*map(moments, unions)))
+
+
+def test_each_rule_has_words_for_the_sentence_on_top() -> None:
+    assert all(each.cause and not each.cause.endswith(".") for each in words().values())
