@@ -59,7 +59,7 @@ def finding(rule: str, share: float | None, kind: str) -> dict[str, Any]:
     """A row of `findings` as the answer reads it."""
     return {"rule": rule, "share_pct": share, "kind": kind, "where": None, "device_count": 1,
             "device_id": 0, "report": "kernels", "slice": None, "finding": "It is so.",
-            "advice": "Do it."}  # fmt: skip
+            "advice": "Do it.", "same_as": None}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -71,9 +71,6 @@ def finding(rule: str, share: float | None, kind: str) -> dict[str, Any]:
         # The first of the list has a number whatever its size.
         ([("failed_calls", None), ("a", 30.0), ("b", 20.0), ("c", 10.0)], ["failed_calls", "a", "b"]),
         ([("a", 0.9), ("b", 0.5)], []),
-        # 10 of 12 are 83 % and explain it, 9 of 12 are 75 % and do not.
-        ([("stragglers", 10.0), ("exposed_communication", 12.0)], ["stragglers"]),
-        ([("stragglers", 9.0), ("exposed_communication", 12.0)], ["stragglers", "exposed_communication"]),
     ],
 )  # fmt: skip
 def test_the_largest_findings_have_a_number(
@@ -81,3 +78,5 @@ def test_the_largest_findings_have_a_number(
 ) -> None:
     found = [finding(rule, share, "risk" if share is None else "saving") for rule, share in rows]
     assert [row["rule"] for row in shown_findings(found)] == numbered
+    same = {**finding("z", 90.0, "saving"), "same_as": "a"}
+    assert [row["rule"] for row in shown_findings([*found, same])] == numbered

@@ -269,19 +269,31 @@ def what_holds_it_back(
 ) -> tuple[Text, ...]:
     """Return the findings in one sentence, and as numbered lists of about so many lines.
 
-    These have the largest, then names of the rest. `headed`: savings and costs have headings.
+    These have the largest, each in a line if there is no room for its sentence and advice, then names
+    of the rest. `headed`: savings and costs have headings.
     """
     rows = findings.rows()
-    shown = shown_findings(rows, most_lines)
+    shown = shown_findings(rows)
     kinds = {row["kind"] for row in shown}
     numbers = {row["rule"]: number for number, row in enumerate(shown, 1)}
+    relations = [_relations(row, rows, numbers) for row in shown]
+    items = [_brief_item(*each) for each in zip(numbers.values(), shown, relations, strict=True)]
+    for place, row in enumerate(shown):
+        whole = _item(place + 1, row, relations[place])
+        height = sum(
+            _lines_of(line)
+            for item in (*items[:place], whole, *items[place + 1 :])
+            for line in item
+        )
+        if place == 0 or height <= most_lines:
+            items[place] = whole
     lines: list[str] = []
     for number, row in enumerate(shown, 1):
         before = shown[number - 2]["kind"] if number > 1 else None
         is_headed = row["kind"] == SAVING or kinds >= _HEADED.keys()
         if headed and is_headed and len(shown) > 1 and row["kind"] in _HEADED.keys() - {before}:
             lines.append(_HEADED[row["kind"]].format(together=_together(rows)))
-        lines += _item(number, row, _relations(row, rows, numbers))
+        lines += items[number - 1]
     rest = [row for row in rows if row not in shown and not row["same_as"]]
     also = [_short(row) for row in rest if not is_minor(row)]
     below = [row["rule"] for row in rest if is_minor(row)]
@@ -334,7 +346,7 @@ def _relations(row: Row, rows: Sequence[Row], numbers: Mapping[str, int]) -> lis
     return words
 
 
-def shown_findings(rows: Sequence[Row], most_lines: int = _MOST_FINDING_LINES) -> list[Row]:
+def shown_findings(rows: Sequence[Row]) -> list[Row]:
     """Return the findings that have a number in the answer, in their order.
 
     None left out is larger, but for one whose time another one explains: the cause has the number.
@@ -342,14 +354,7 @@ def shown_findings(rows: Sequence[Row], most_lines: int = _MOST_FINDING_LINES) -
     large = [row for row in rows if not is_minor(row) and not row["same_as"]]
     # The first is of the work, if there is such.
     by_size = sorted(large, key=lambda row: (row is not large[0], -(row["share_pct"] or 0.0)))
-    chosen: list[Row] = []
-    height = 0
-    for row in by_size[:_MOST_SHOWN]:
-        height += sum(map(_lines_of, _item(1, row, _relations(row, rows, {}))))
-        if chosen and height >= most_lines:
-            break
-        chosen.append(row)
-    return [row for row in large if row in chosen]
+    return [row for row in large if row in by_size[:_MOST_SHOWN]]
 
 
 def _listed(head: str, names: Sequence[str], room: int) -> str:
@@ -378,13 +383,22 @@ def _item(number: int, row: Row, relations: Sequence[str]) -> list[str]:
         places.append(f"on {row['device_count']:,} {what}")
     places += relations
     several = f" ({'; '.join(places)})" if places else ""
-    verb = "saves up to" if row["kind"] == SAVING else "takes"
-    time = "" if row["share_pct"] is None else f", {verb} {row['share_pct']:.1f} %"
     where_to_look = " ".join(filter(None, (row["report"], row["slice"])))
     return [
-        f"{number}. {row['rule']}{time}{several}: {row['finding']}",
+        f"{number}. {row['rule']}{_amount(row)}{several}: {row['finding']}",
         f"{_INDENT}{row['advice']} → {where_to_look}",
     ]
+
+
+def _brief_item(number: int, row: Row, relations: Sequence[str]) -> list[str]:
+    several = f" ({'; '.join(relations)})" if relations else ""
+    line = f"{number}. {row['rule']}{_amount(row)}{several}: {row['cause']}"
+    return [f"{line} → {row['report']}" if len(f"{line} → {row['report']}") <= WIDTH else line]
+
+
+def _amount(row: Row) -> str:
+    verb = "saves up to" if row["kind"] == SAVING else "takes"
+    return "" if row["share_pct"] is None else f", {verb} {row['share_pct']:.1f} %"
 
 
 # -- the whole of it
@@ -405,7 +419,7 @@ def document(made: Sequence[Section], command: str, why: str | None) -> list[Sec
     notes = noted(made)
     shown = [replace(each, notes=(), advice=()) for each in made if each.texts]
     findings = made[-1]
-    most_lines, room = _MOST_FINDING_LINES, _MOST_LINES
+    room = _MOST_LINES
     if shown:
         # The sentence that sums the findings up comes before all but what it rests on.
         has_sentence = len(findings.texts) > 1
@@ -413,9 +427,11 @@ def document(made: Sequence[Section], command: str, why: str | None) -> list[Sec
         first = shown[0].texts[0]
         lines = (*caveats(notes), *top, *first.lines)
         shown[0] = replace(shown[0], texts=(replace(first, lines=lines),))
-        # Where there is little room, headings go first, then the smallest findings.
-        sizes = [(most, False) for most in range(_MOST_FINDING_LINES, 0, -1)]
-        for most_lines, headed in [(_MOST_FINDING_LINES, True), *sizes]:
+        # Where there is little room, sentences of further findings go first, then the headings.
+        sizes = [
+            (most, headed) for headed in (True, False) for most in range(_MOST_FINDING_LINES, 0, -1)
+        ]
+        for most_lines, headed in sizes:
             if has_sentence:
                 texts = what_holds_it_back(findings, most_lines, headed=headed)
                 shown[-1] = replace(shown[-1], texts=texts[1:])
@@ -423,7 +439,7 @@ def document(made: Sequence[Section], command: str, why: str | None) -> list[Sec
             if room >= _FEWEST_NEXT or not has_sentence:
                 break
     notes.pop(_LOST, None)
-    further = _further_events(findings, most_lines)
+    further = _further_events(findings)
     return [*shown, words("next", _next(notes, command, why, further, room))]
 
 
@@ -466,19 +482,27 @@ def _partly(notes: Mapping[str, Note]) -> Iterator[str]:
     if "rules-cannot-look" in notes and LEFT_OUT in notes["rules-cannot-look"].text:
         yield "! Other operations ran during this selection; that time counts as idle here."
     elif "ranks-missing" in notes:
-        yield cut_off(f"! {notes['ranks-missing'].text}", WIDTH)
+        yield _whole_clauses(f"! {notes['ranks-missing'].text}", WIDTH)
 
 
 def _doubt(doubts: Sequence[Note]) -> str:
     # The first note on missing data is shown, else the first on data that is not exact.
     worst = min(doubts, key=lambda note: note.severity is not Severity.DROPPED)
     more = f" (and {len(doubts) - 1} more)" if len(doubts) > 1 else ""
-    return cut_off(f"! {worst.severity.value}: {worst.text}", WIDTH - len(more)) + more
+    return _whole_clauses(f"! {worst.severity.value}: {worst.text}", WIDTH - len(more)) + more
 
 
 def _lost_work(note: Note) -> Iterator[str]:
-    yield cut_off(f"! {note.text}: the profiler lost it.", WIDTH)
+    yield f"! {note.text}: the profiler lost it."
     yield "  Possible causes: missing permissions, WSL, a killed process, an unsupported driver."
+
+
+def _whole_clauses(text: str, room: int) -> str:
+    # The text without its last clauses, if those that remain fit; else all of it, on several lines.
+    shorter = text
+    while len(shorter) > room and "; " in shorter:
+        shorter = shorter.rpartition("; ")[0]
+    return shorter if len(shorter) <= room else text
 
 
 def _height(shown: Section) -> int:
@@ -487,12 +511,12 @@ def _height(shown: Section) -> int:
     return 2 + sum(map(_lines_of, lines))
 
 
-def _further_events(findings: Section, most_lines: int) -> list[str]:
+def _further_events(findings: Section) -> list[str]:
     # The events are those of the findings after the first that has one, by their numbers. There are
     # none for several profiles.
     if len(findings.profiles) > 1:
         return []
-    shown = shown_findings(findings.rows(), most_lines)
+    shown = shown_findings(findings.rows())
     events = [(number, row["event"]) for number, row in enumerate(shown, 1)]
     return [f"{number}: {event}" for number, event in events if event is not None][1:]
 
