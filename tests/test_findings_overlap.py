@@ -13,7 +13,7 @@ from conftest import REAL_FILES, REAL_TRACES, few, name_of, real
 from hypothesis import given
 from hypothesis import strategies as st
 from one_answer import EXAMPLES
-from small_store import Call, Kernel, Memcpy, Range, cells, opened
+from small_store import Call, Kernel, Memcpy, Migration, Range, cells, opened
 
 import nsysconv
 from nsysconv.errors import NsysconvError
@@ -219,3 +219,56 @@ def test_unions_by_each_moment(few_at_a_time: int, sets: list[list[tuple[int, in
 
 def test_each_rule_has_words_for_the_sentence_on_top() -> None:
     assert all(each.cause and not each.cause.endswith(".") for each in words().values())
+
+
+# -- pages and first calls
+
+
+def test_pages_that_a_kernel_faults_count_unless_some_are_prefetched() -> None:
+    """Of 1000 µs pages come for 100 beside a kernel, and for 50 beside nothing."""
+    rows = (
+        Call(0, 5_000, 1), Kernel(5_000, 500_000, 1), Migration(200_000, 300_000),
+        Migration(400_000, 450_000, direction="DtoH"), Migration(600_000, 650_000),
+        Call(690_000, 695_000, 2), Kernel(700_000, 1_000_000, 2),
+    )  # fmt: skip
+    ((saving, sentence),) = [
+        each[1:] for each in cells("findings rule saving_ns finding", *rows)
+        if each[0] == "page_migration"
+    ]  # fmt: skip
+    assert saving == 150_000
+    assert sentence.startswith(
+        "Unified memory pages migrated for 150.00 µs, 50.00 µs while the GPU ran nothing else, "
+        "100.00 µs beside kernels, which wait for their pages "
+    )
+    prefetch = Call(100_000, 101_000, 0, name="cudaMemPrefetchAsync")
+    found = dict(cells("findings rule saving_ns", *rows, prefetch))
+    assert found["page_migration"] == 50_000
+
+
+def test_an_idle_device_before_a_migration_waits_for_the_host() -> None:
+    """[500, 900) ends with pages; the host is in no call from 520 on."""
+    rows = (
+        Call(0, 5_000, 1), Kernel(5_000, 500_000, 1),
+        Call(10_000, 520_000, 0, name="cudaStreamSynchronize"),
+        Migration(900_000, 950_000, direction="DtoH"),
+        Call(960_000, 965_000, 2), Kernel(965_000, 1_000_000, 2),
+    )  # fmt: skip
+    gaps = cells("idle_gaps dur_ns cause host_ns migration_ns", *rows)
+    assert tuple(gaps[0]) == (400_000, "host", 400_000, 0)
+    done = cells("idle_host activity name host_sum_ns", *rows)
+    assert ("api_call", "cudaStreamSynchronize", 20_000) in map(tuple, done)
+    without = (row for row in rows if not isinstance(row, Call))
+    assert tuple(cells("idle_gaps dur_ns cause host_ns migration_ns", *without)[0]) == (
+        400_000, "migration", 0, 400_000)  # fmt: skip
+
+
+def test_a_first_call_of_a_hundred_times_the_median_is_loading() -> None:
+    """cudaEventCreate takes 60 ms at first, and 10 µs then."""
+    rows: list[Any] = [Call(0, 5_000, 1), Kernel(5_000, 10_000, 1)]
+    rows += [Call(20_000_000, 80_000_000, 0, name="cudaEventCreate")]
+    rows += [Call(80_000_000 + i * 20_000, 80_010_000 + i * 20_000, 0, name="cudaEventCreate")
+             for i in range(5)]  # fmt: skip
+    rows += [Call(90_000_000, 90_005_000, 2), Kernel(90_005_000, 190_000_000, 2)]
+    found = {rule: rest for rule, *rest in cells("findings rule saving_ns finding", *rows)}
+    assert found["module_loading"][0] == 60_000_000
+    assert "cudaEventCreate" in found["module_loading"][1]

@@ -8,7 +8,9 @@ from functools import partial
 
 import numpy as np
 
+from nsysconv.codes import DIRECTIONS
 from nsysconv.errors import NotRecorded
+from nsysconv.facts import Fact
 from nsysconv.names import called
 from nsysconv.queries.columns import step_pattern
 from nsysconv.queries.findings.contract import (
@@ -21,11 +23,13 @@ from nsysconv.queries.findings.contract import (
     uncovered,
 )
 from nsysconv.report import MISSING, Unit, human
-from nsysconv.timeline.arrays import blocks
+from nsysconv.timeline.arrays import Array, blocks
 from nsysconv.timeline.events import ApiCalls, OpKind
-from nsysconv.timeline.intervals import Union, measure, union
+from nsysconv.timeline.intervals import Union, difference, measure, union, union_with
 from nsysconv.timeline.memory import Pool, parts
 from nsysconv.timeline.steps import annotated
+
+_HTOD = DIRECTIONS.index("HtoD")
 
 
 def allocation(scene: Scene) -> Found | None:
@@ -40,7 +44,10 @@ def allocation(scene: Scene) -> Found | None:
     during = scene.calls_at(which)
     time = uncovered(during, scene.busy, low, high)
     when = partial(remaining, during, scene.busy, low, high)
-    measured = Found(scene.of_span(time), time, when=when, names=NAMES_CALL)
+    # A short window is as little of a long recording as what it loses.
+    inside = uncovered(during, scene.busy, scene.window.start, scene.window.end)
+    value = max(scene.of_span(time), scene.of_window(inside))
+    measured = Found(value, time, when=when, names=NAMES_CALL)
     if not scene.speaks("allocation", measured):
         return measured
     clause, event = scene.during(which, low, high)
@@ -73,25 +80,60 @@ def _in_order(calls: ApiCalls, pid: int) -> Iterator[int]:
 def page_migration(scene: Scene) -> Found | None:
     """Measure the time in which pages of unified memory migrated and nothing else ran on the device.
 
-    Pages travel before and after the window, too.
+    Pages travel before and after the window, too. Pages that come to the device beside a kernel count
+    as well where the program prefetches none: the kernel's faults asked for them, and it waits.
     """
     ops, pages = scene.ops, scene.ops.kind == OpKind.MIGRATION
     if not pages.any():
         return None
     low, high = scene.span.start, scene.span.end
-    time = measure(ops.start, ops.end, low, high)
-    time -= measure(ops.start, ops.end, low, high, ~pages)
+    alone = measure(ops.start, ops.end, low, high)
+    alone -= measure(ops.start, ops.end, low, high, ~pages)
+    faulting = _fault_time(scene, pages)
+    time = alone + faulting.measure
     moved = scene.timeline.profile.columns("unified_memory_event", ("bytes",))["bytes"]
     details = {
         "bytes": human(int(np.maximum(moved[scene.ops.row[pages]], 0).sum()), Unit.BYTES),
         "count": counted(int(np.count_nonzero(pages)), "migration", "migrations"),
+        "beside": _beside(alone, faulting.measure),
     }
 
     def when() -> Union:
         travelling = union(ops.start, ops.end, pages)
-        return remaining(travelling, union(ops.start, ops.end, ~pages), low, high)
+        own = remaining(travelling, union(ops.start, ops.end, ~pages), low, high)
+        return union_with(own, faulting.starts, faulting.ends)
 
     return Found(scene.of_span(time), time, details, event=scene.longest_op(pages), when=when)
+
+
+def _fault_time(scene: Scene, pages: Array) -> Union:
+    # When pages came to the device beside a kernel that needed them. Nothing where some are prefetched,
+    # or that is not known.
+    ops = scene.ops
+    nothing = union(ops.start[:0], ops.end[:0])
+    if Fact.API_CALLS not in scene.timeline.profile.facts or len(
+        scene.calls_named(called("prefetch"))
+    ):
+        return nothing
+    direction = scene.timeline.profile.columns("unified_memory_event", ("direction",))["direction"]
+    arriving = pages.copy()
+    arriving[pages] = direction[ops.row[pages]] == _HTOD
+    beside = union(ops.start, ops.end, arriving)
+    low, high = scene.span.start, scene.span.end
+    return remaining(beside, difference(beside, scene.computing), low, high)
+
+
+def _beside(alone: int, faulting: int) -> str:
+    if not faulting:
+        return " while the GPU ran nothing else"
+    if not alone:
+        return " beside kernels, which wait for their pages"
+    times = (human(time, Unit.NS) for time in (alone, faulting))
+    return (
+        ", {} while the GPU ran nothing else, {} beside kernels, which wait for their pages".format(
+            *times
+        )
+    )
 
 
 # -- running out

@@ -28,6 +28,7 @@ from nsysconv.timeline.steps import annotated, steps
 # No launch takes as long; what does loads code first.
 _LONG_LAUNCH_NS = 1_000_000
 _FEWEST_STEPS = 4
+_FEWEST_CALLS, _TIMES_MEDIAN = 3, 100
 _LONGEST_NAME = 36
 
 
@@ -142,10 +143,10 @@ def _filled_by(scene: Scene, low: int, high: int, taken: Union, whole: int) -> s
 
 
 def module_loading(scene: Scene) -> Found | None:
-    """Measure the idle time in the window in which code was loaded or a launch took very long."""
+    """Measure the idle time in the window in which code was loaded or a call took very long, once."""
     loading = scene.calls_named(called("initialization"))
     long = scene.calls_named(called(*LAUNCHES), _LONG_LAUNCH_NS)
-    which = distinct(np.concatenate((loading, long)))
+    which = distinct(np.concatenate((loading, long, _long_first_calls(scene))))
     low, high = scene.window.start, scene.window.end
     during = scene.calls_at(which)
     time = uncovered(during, scene.busy, low, high)
@@ -155,6 +156,21 @@ def module_loading(scene: Scene) -> Found | None:
         return measured
     clause, event = scene.during(which, low, high)
     return replace(measured, details={"during": clause}, event=event)
+
+
+def _long_first_calls(scene: Scene) -> Array:
+    # First calls that took 100 times the median of all of their name, or more: what they need was made
+    # in them. Calls that wait, or take memory, take long for other reasons.
+    calls = scene.timeline.calls
+    others = called(*WAITS, *LAUNCHES, "blocking_copy", "allocation", "initialization")
+    long = scene.calls_named(lambda name: not others(name), _LONG_LAUNCH_NS)
+    found = []
+    for name in distinct(take(calls.name_id, long)).tolist():
+        every = np.flatnonzero((calls.name_id == name) & scene.outermost)
+        dur = take(calls.end, every) - take(calls.start, every)
+        if len(every) >= _FEWEST_CALLS and dur[0] >= _TIMES_MEDIAN * max(float(np.median(dur)), 1):
+            found.append(int(every[0]))
+    return np.array(found, np.int64)
 
 
 def warm_up(scene: Scene) -> Found | None:
