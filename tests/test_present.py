@@ -71,6 +71,8 @@ def finding(rule: str, share: float | None, kind: str) -> dict[str, Any]:
         # The first of the list has a number whatever its size.
         ([("failed_calls", None), ("a", 30.0), ("b", 20.0), ("c", 10.0)], ["failed_calls", "a", "b"]),
         ([("a", 0.9), ("b", 0.5)], []),
+        # One of a twentieth is named, not numbered.
+        ([("a", 60.0), ("b", 3.0), ("c", 2.9)], ["a", "b"]),
     ],
 )  # fmt: skip
 def test_the_largest_findings_have_a_number(

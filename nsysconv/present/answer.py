@@ -259,7 +259,7 @@ def _added_up(rows: Sequence[Row]) -> dict[str, Any]:
 
 # -- bottlenecks
 
-_MOST_FINDING_LINES, _MOST_SHOWN = 10, 3
+_MOST_FINDING_LINES, _MOST_SHOWN, _NOISE = 10, 3, 20
 _HEADED = {SAVING: "avoidable time, upper bounds{together}:", COST: "largest costs:"}
 _INDENT = "   "
 
@@ -354,7 +354,12 @@ def shown_findings(rows: Sequence[Row]) -> list[Row]:
     large = [row for row in rows if not is_minor(row) and not row["same_as"]]
     # The first is of the work, if there is such.
     by_size = sorted(large, key=lambda row: (row is not large[0], -(row["share_pct"] or 0.0)))
-    return [row for row in large if row in by_size[:_MOST_SHOWN]]
+    # Beside one of 20 times its size a finding is noise.
+    most = max((row["share_pct"] or 0.0 for row in large), default=0.0)
+    chosen = [
+        row for row in by_size[:_MOST_SHOWN] if not 0 < _NOISE * (row["share_pct"] or 0) < most
+    ]
+    return [row for row in large if row in chosen or row is large[0]]
 
 
 def _listed(head: str, names: Sequence[str], room: int) -> str:
