@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 from nsysconv.document import Section
@@ -11,6 +12,7 @@ from nsysconv.render.page.markup import amount, escape, rows
 from nsysconv.report import Unit
 
 _SMALL_PCT = 1.0
+_HEADED = {"saving": "Avoidable time, upper bounds", "cost": "Largest costs"}
 _NOTED = ("rules-ignored", "rules-cannot-look")
 
 
@@ -34,13 +36,18 @@ def findings_list(
         missing = escape(", ".join(findings.not_recorded))
         yield f'<p class="quiet">No check could run; not recorded: {missing}.</p>'
         return
-    if large:
-        yield '<ol class="find">'
-        for row in large:
+    start = 1
+    for kind, mine in groupby(large, key=lambda row: row["kind"]):
+        of_kind = list(mine)
+        if kind in _HEADED and len({row["kind"] for row in large}) + len(of_kind) > 2:
+            yield f"<h4>{_HEADED[kind]}{_together(of_kind)}</h4>"
+        yield f'<ol class="find" start="{start}">' if start > 1 else '<ol class="find">'
+        start += len(of_kind)
+        for row in of_kind:
             same = [other["rule"] for other in every if other["same_as"] == row["rule"]]
             yield from _item(row, same, anchors, addresses, place)
         yield "</ol>"
-    elif not small:
+    if not found:
         yield "<p>None of the checks that could run reported anything.</p>"
     if small:
         yield f'<p class="quiet">Below 1 %: {escape(", ".join(small))}.</p>'
@@ -49,6 +56,14 @@ def findings_list(
     if noted:
         lines = ". ".join(text[:1].upper() + text[1:] for text in noted)
         yield f'<p class="quiet">{escape(lines)}.</p>'
+
+
+def _together(found: Sequence[Mapping[str, Any]]) -> str:
+    # What all savings save together, where there are several.
+    whole = found[0]["all_savings_pct"]
+    if whole is None or len(found) < 2:
+        return ""
+    return f"; all of them together save up to {amount(whole, Unit.PCT)}"
 
 
 def _is_small(row: Mapping[str, Any]) -> bool:
