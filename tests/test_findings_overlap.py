@@ -149,7 +149,6 @@ def test_the_stream_whose_work_was_blocked_is_named() -> None:
 
 # -- properties
 
-FILES = [*EXAMPLES, *few(REAL_FILES, 6), *few(REAL_TRACES, 6)]
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=name_of)
@@ -160,7 +159,7 @@ def test_the_time_of_each_finding_is_where_it_says(
 
 
 @real
-@pytest.mark.parametrize("path", [*few(REAL_FILES, 6), *few(REAL_TRACES, 6)], ids=name_of)
+@pytest.mark.parametrize("path", [*few(REAL_FILES, 3), *few(REAL_TRACES, 3)], ids=name_of)
 def test_the_time_of_each_finding_of_a_real_file_is_where_it_says(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -169,10 +168,16 @@ def test_the_time_of_each_finding_of_a_real_file_is_where_it_says(
 
 def check_times(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     measured: list[tuple[str, int, int]] = []
+    together: list[tuple[set[str], float]] = []
 
     def look(made: Mapping[str, Found]) -> Overlap:
         measured.extend((n, f.when().measure, f.time_ns) for n, f in made.items() if f.when)
-        return overlap.overlap(made)
+        found = overlap.overlap(made)
+        together.extend(
+            ({*pair}, time / max(made[name].time_ns for name in pair))
+            for pair, time in found.shared_ns.items()
+        )
+        return found
 
     monkeypatch.setattr(findings, "overlap", look)
     try:
@@ -182,14 +187,15 @@ def check_times(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [(name, when) for name, when, _ in measured] == [(name, own) for name, _, own in measured]
     rows = report.rows()
     assert all(row["all_savings_pct"] <= 100 for row in rows if row["all_savings_pct"] is not None)
-    largest = max((row["share_pct"] or 0 for row in rows if row["kind"] == "saving"), default=0)
-    together = next((r["all_savings_pct"] for r in rows if r["kind"] == "saving"), 0)
-    assert together >= largest - 1e-9 or any(row["device_count"] > 1 for row in rows)
+    savings = [row for row in rows if row["kind"] == "saving"]
+    if savings and len({(row["profile"], row["device_id"]) for row in savings}) == 1:
+        largest = max(row["share_pct"] for row in savings)
+        assert all(row["all_savings_pct"] >= largest - 1e-9 for row in savings)
     rules = {row["rule"] for row in rows}
     assert {r[key] for r in rows for key in ("same_as", "part_of")} <= rules | {None}
-    shown = shown_findings(rows)
-    assert not any(row["same_as"] for row in shown)
-    assert all("…" not in row["cause"] or row["cause"].count("…") < 3 for row in rows)
+    shown = {row["rule"] for row in shown_findings(rows)}
+    if len(measured) == len({name for name, _, _ in measured}):  # one device
+        assert all(share <= 0.8 for pair, share in together if pair <= shown)
 
 
 pieces = st.lists(st.tuples(st.integers(0, 60), st.integers(1, 12)), max_size=12)
