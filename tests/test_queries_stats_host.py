@@ -6,15 +6,18 @@ from typing import Any
 
 import pytest
 from small_store import (
+    PID,
     Fault,
     Migration,
     MpiCall,
     Operator,
     OsrtCall,
+    Range,
     Total,
     answers,
     by_hand,
     cells,
+    opened,
     printed,
 )
 
@@ -89,6 +92,25 @@ def test_mpi_calls_by_function() -> None:
         "25.0,25,1,25.0,25.0,25,25,0.0,other,MPI_Init",
         "5.0,5,1,5.0,5.0,5,5,0.0,start-wait,MPI_Wait",
     ]
+
+
+@pytest.mark.parametrize(("name", "source"), [
+    ("MPI_Isend", "p2p"), ("MPI_Sendrecv", "p2p"), ("MPI_Probe", "p2p"),
+    ("MPI_Iallreduce", "collectives"), ("MPI_Reduce_scatter", "collectives"),
+    ("MPI_Neighbor_alltoallv", "collectives"), ("MPI_Waitall", "start-wait"),
+    ("MPI_Test", "start-wait"), ("MPI_Init_thread", "other"),
+])  # fmt: skip
+def test_ranges_of_a_domain_named_mpi_are_its_calls(name: str, source: str) -> None:
+    rows = (Range(0, 10, name, domain=3), Range(20, 50, name, domain=3), Range(0, 99, "other"))
+    known: dict[str, Any] = {"domains": {(PID, 3): "MPI"}, "without": {Fact.MPI_CALLS}}
+    with opened(*rows, **known) as profile:
+        (row,) = profile.report("mpi_event_sum").rows()
+    assert (row["source"], row["name"], row["call_count"], row["mpi_sum_ns"]) == (source, name, 2, 40)
+
+
+def test_ranges_of_no_such_domain_are_not_calls_of_mpi() -> None:
+    with opened(Range(0, 10, "MPI_Send"), without={Fact.MPI_CALLS}) as profile:
+        assert profile.report("mpi_event_sum").not_recorded == ("MPI calls",)
 
 
 def test_mpi_calls_one_by_one() -> None:

@@ -13,7 +13,7 @@ from nsysconv.queries.columns import PID, TID, count_column, key_column
 from nsysconv.queries.contract import Query, Request, Result
 from nsysconv.queries.stats import summaries
 from nsysconv.report import MISSING, Column, Unit
-from nsysconv.timeline.annotations import DIRECTIVE, operators
+from nsysconv.timeline.annotations import DIRECTIVE, named, operators, ranges
 from nsysconv.timeline.arrays import distinct, factorize
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import OPENACC, OPENACC_EXCLUSIVE, OSRT_CALL, totals
@@ -46,7 +46,18 @@ OSRT_SUM = summaries.table(
 _MPI_SOURCES = {"p2p": "p2p", "collective": "collectives", "wait": "start-wait", "other": "other"}
 
 
+_MPI_DOMAIN = "MPI"
+# Of names of functions, after MPI_ and an I for those that return at once.
+_MPI_NAMES = {
+    "p2p": re.compile(r"[BRS]?send|recv|sendrecv|m?probe|mrecv"),
+    "collective": re.compile(r"\w*(?:barrier|bcast|gather|scatter|alltoall|reduce|scan)"),
+    "wait": re.compile(r"wait|test|start"),
+}
+
+
 def _mpi_rows(timeline: Timeline, request: Request) -> list[summaries.Row]:
+    if Fact.MPI_CALLS not in timeline.profile.facts:
+        return _mpi_rows_of_ranges(timeline)
     columns = timeline.columns("mpi_call", ("dur_ns", "kind", "name_id"))
     group, (kinds, ids) = factorize(columns["kind"], columns["name_id"])
     texts = timeline.profile.names(ids)
@@ -57,6 +68,25 @@ def _mpi_rows(timeline: Timeline, request: Request) -> list[summaries.Row]:
     return summaries.event_rows(group, columns["dur_ns"], labels)
 
 
+def _mpi_rows_of_ranges(timeline: Timeline) -> list[summaries.Row]:
+    # Tools that wrap MPI's functions put them into NVTX ranges of a domain of this name.
+    found = ranges(timeline)
+    found = found.take(named(timeline, found, "*", _MPI_DOMAIN))
+    if not len(found):
+        raise NotRecorded("mpi_event_sum", [Fact.MPI_CALLS])
+    group, (ids,) = factorize(found.name)
+    texts = [found.names[i] for i in ids.tolist()]
+    return summaries.event_rows(
+        group, found.end - found.start, [(_mpi_source(t), t) for t in texts]
+    )
+
+
+def _mpi_source(name: str) -> str:
+    function = name.casefold().removeprefix("mpi_").removeprefix("i")
+    kinds = (kind for kind, names in _MPI_NAMES.items() if names.match(function))
+    return _MPI_SOURCES[next(kinds, "other")]
+
+
 _SOURCE = key_column(
     "source",
     "Which kind of call: p2p, collectives, start-wait (starts or waits for requests), other.",
@@ -65,7 +95,7 @@ MPI_EVENT_SUM = summaries.table(
     "MPI Event Summary",
     summaries.time_columns("mpi", _CALL_COUNT, _SOURCE, _FUNCTION),
     _mpi_rows,
-    needs={Fact.MPI_CALLS},
+    any_of={Fact.MPI_CALLS, Fact.RANGES},
 )
 
 _MPI_TRACE_COLUMNS = (
