@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import csv
 import os
+import shutil
 import signal
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
@@ -17,7 +20,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from nsysconv import schema
+from nsysconv import api, schema
 from nsysconv.importers.contract import Options, Yes
 from nsysconv.importers.detection import all_importers, detect
 from nsysconv.importers.probe import Probe
@@ -53,6 +56,9 @@ settings.register_profile("few", settings.get_profile("many"), max_examples=10)
 settings.load_profile("few")
 
 Row = dict[str, Any]
+
+# What a power cut would leave, no test sees: files are written without waiting for the disk.
+os.fsync = lambda descriptor: None
 
 # Fixtures of tests/fixtures/odd that are not profiles, or damaged beyond use.
 UNREADABLE = frozenset({
@@ -110,14 +116,14 @@ def few(cases: Iterable[Any], count: int) -> list[Any]:
     """Cases of a parametrized test: so many, spread over all of them, are tried in `make test`."""
     cases = list(cases)
     chosen = {place * len(cases) // count for place in range(count)}
-    return [case if place in chosen else _slow(case) for place, case in enumerate(cases)]
+    return with_slow((case, place in chosen) for place, case in enumerate(cases))
 
 
 def oldest_and_newest(cases: Iterable[Any]) -> list[Any]:
     """Cases of a parametrized test, files or what has a `path`: those in a version between the oldest
     and the newest of their workload are left to `make test-slow`.
     """
-    return [_slow(case) if getattr(case, "path", case) in BETWEEN else case for case in cases]
+    return with_slow((case, getattr(case, "path", case) not in BETWEEN) for case in cases)
 
 
 def by_turns(
@@ -126,14 +132,43 @@ def by_turns(
     """Pairs for a parametrized test: in `make test` each case is tried with every `count`-th of the
     others, beginning with another one each time, and those in `whole` with all.
     """
-    pairs = [(i + j, (case, other)) for i, case in enumerate(cases) for j, other in enumerate(others)]
+    return with_slow(((case, other), (i + j) % count == 0 or case in whole)
+                      for i, case in enumerate(cases) for j, other in enumerate(others))  # fmt: skip
+
+
+_scratch: list[TemporaryDirectory[str]] = []
+
+
+def scratch() -> Path:
+    """A folder that is there until the tests have ended."""
+    _scratch.append(TemporaryDirectory())
+    return Path(_scratch[-1].name)
+
+
+def pytest_unconfigure() -> None:
+    """Removes what `scratch` made."""
+    for folder in _scratch:
+        folder.cleanup()
+
+
+# What `make test` leaves out it does not collect either: half of the cases.
+_leaves_out_slow = False
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Sees whether slow cases are asked for, before the tests are collected."""
+    global _leaves_out_slow
+    wanted = config.option.markexpr
+    _leaves_out_slow = "not slow" in wanted and " or " not in wanted
+
+
+def with_slow(cases: Iterable[tuple[Any, bool]]) -> list[Any]:
+    """Cases that are tried in `make test`, and others."""
     return [
-        pair if place % count == 0 or pair[0] in whole else _slow(pair) for place, pair in pairs
-    ]
-
-
-def _slow(case: Any) -> Any:
-    return pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.slow)
+        case if chosen
+        else pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.slow)
+        for case, chosen in cases if chosen or not _leaves_out_slow
+    ]  # fmt: skip
 
 
 def name_of(value: object) -> str | None:
@@ -202,6 +237,7 @@ class Shelf:
         self._stores: dict[Path, Path] = {}
         self._profiles: dict[Path, Profile] = {}
         self._in_place: dict[Path, Store] = {}
+        self._opened: dict[Path, api.OpenProfile] = {}
 
     def store(self, source: Path) -> Path:
         """The store with nothing but this source. Not to be written to."""
@@ -217,6 +253,12 @@ class Shelf:
             store = self._stack.enter_context(reading(self.store(source)))
             (self._profiles[source],) = store.profiles()
         return self._profiles[source]
+
+    def opened(self, source: Path) -> api.OpenProfile:
+        """The same, opened as users do."""
+        if source not in self._opened:
+            self._opened[source] = self._stack.enter_context(api.open(self.store(source)))
+        return self._opened[source]
 
     def unread(self, source: Path) -> Profile:
         """The same of which nobody has read or examined anything."""
@@ -240,6 +282,21 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shelf]:
     """Imported sources, each imported once."""
     with ExitStack() as stack:
         yield Shelf(tmp_path_factory.mktemp("stores"), stack)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with report1.sqlite in it."""
+    shutil.copyfile(NSYS / "basic-3.25.0.sqlite", tmp_path / "report1.sqlite")
+    return tmp_path
+
+
+@pytest.fixture
+def dead_pid() -> int:
+    """The number of a process that is no more."""
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return process.pid
 
 
 def integer_columns(table: str) -> tuple[str, ...]:

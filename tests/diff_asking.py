@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
-from itertools import product
+from itertools import count, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import machine
 import pytest
-from conftest import few
+from conftest import with_slow
 from diff_workloads import SOURCES, Launch, run_of
 from machine import SAXPY
 from slow_intervals import Interval
@@ -31,13 +31,22 @@ WITH_STEPS = ("nsys", "kineto", "nvprof database")
 """A log of nvprof knows no ranges, and so no steps."""
 SUM, AVG = "overview.kernel_sum_ns", "kernels[/saxpy/].avg_ns"
 
-_OTHERS = {source: [*SOURCES][i + 1 :] + [*SOURCES][: i + 1] for i, source in enumerate(SOURCES)}
-# Few of them have other sources on the two sides.
-pairs = pytest.mark.parametrize(
-    ("pair",), few([((one, other),) for one in SOURCES for other in _OTHERS[one]], 2), ids="-".join
-)
-pairs_with_steps = pytest.mark.parametrize(
-    ("pair",), few([(each,) for each in product(WITH_STEPS, WITH_STEPS)], 2), ids="-".join)  # fmt: skip
+_turns = count(2, 5)
+
+
+def _pairs(sources: Sequence[str]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Tries each test with a pair of sources, another one than the test before it."""
+
+    def decorated(test: Callable[..., Any]) -> Callable[..., Any]:
+        every = [*product(sources, sources)]
+        chosen = next(_turns) % len(every)
+        cases = with_slow(((pair,), place == chosen) for place, pair in enumerate(every))
+        return pytest.mark.parametrize(("pair",), cases, ids="-".join)(test)
+
+    return decorated
+
+
+pairs, pairs_with_steps = _pairs([*SOURCES]), _pairs(WITH_STEPS)
 
 
 class Said(NamedTuple):

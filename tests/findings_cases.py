@@ -13,7 +13,7 @@
     memory 64 [5, 5) used=164 held=512 at=7       allocated (freed: -64), in use and held then, address
     → copy_bound saves 5                          or: costs 5; warns 90; says nothing; cannot look
 
-Times are in µs. docs/definitions.md and tests/findings/cases.toml are written so.
+Times are in µs. docs/definitions/findings.md and tests/findings/cases.toml are written so.
 """
 
 from __future__ import annotations

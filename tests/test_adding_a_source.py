@@ -10,7 +10,6 @@ from types import ModuleType
 import pytest
 from conftest import ROOT, event_rows, import_file
 
-from nsysconv import importers
 from nsysconv.importers import detection
 from nsysconv.importers.contract import No
 from nsysconv.importers.probe import Probe
@@ -59,10 +58,3 @@ def test_example_refuses_other_files_with_a_reason(example: ModuleType, tmp_path
         answer = example.sniff(probe)
     assert isinstance(answer, No)
     assert answer.reason
-
-
-def test_guide_counts_modules_of_each_importer() -> None:
-    counted = dict(re.findall(r"^\| `(\w+)` \| (\d+) \|", GUIDE, re.MULTILINE))
-    folders = {name: ROOT / "nsysconv" / "importers" / name for name in importers.IMPORTERS}
-    found = {name: str(len([*folder.glob("*.py")]) or 1) for name, folder in folders.items()}
-    assert {name: counted.get(name) for name in found} == found

@@ -20,11 +20,12 @@ from nsysconv.record import Record, read
 
 both = pytest.mark.parametrize("wrapper", WRAPPERS.values(), ids=list(WRAPPERS))
 # For what waits for seconds: the one or the other in `make test`.
+CALLED = {wrapper: name for name, wrapper in WRAPPERS.items()}
 python_first = pytest.mark.parametrize(
-    ("wrapper",), few([(wrapper,) for wrapper in WRAPPERS.values()], 1), ids=list(WRAPPERS)
+    ("wrapper",), few([(wrapper,) for wrapper in CALLED], 1), ids=CALLED.get
 )
 shell_first = pytest.mark.parametrize(
-    ("wrapper",), few([(each,) for each in reversed(WRAPPERS.values())], 1), ids=[*reversed(WRAPPERS)]
+    ("wrapper",), few([(wrapper,) for wrapper in reversed(CALLED)], 1), ids=CALLED.get
 )
 
 NAME = "train.1234.0.rank3"
@@ -87,7 +88,7 @@ def gone(pid: int) -> bool:
 
 
 @both
-@pytest.mark.parametrize("fault", few(["", "3:slow"], 1), ids=["quick", "slow"])
+@pytest.mark.parametrize("fault", few(["", "3:slow"], 1))
 def test_the_program_is_told_and_the_report_is_finished(
     here: Place, wrapper: Sequence[str], fault: str
 ) -> None:

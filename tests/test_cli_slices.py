@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import itertools
 import json
-import shutil
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import FIXTURES, NSYS
-from golden_cases import BASIC, Outcome, run
+from conftest import FIXTURES, NSYS, by_turns, name_of
+from golden_cases import Outcome, run
 from small_store import Call, Kernel, Range, Row, Total, opened, write
 
 from nsysconv.api import Percent, Slice
@@ -28,13 +27,6 @@ BEYOND = [
     FIXTURES / "nvprof_database/basic-9.nvprof", FIXTURES / "nvprof_log/basic-both-traces.csv",
     FIXTURES / "nsys_stats/basic-2022-traces.txt",
 ]  # fmt: skip
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A folder with report1.sqlite in it."""
-    shutil.copyfile(FIXTURES / BASIC, tmp_path / "report1.sqlite")
-    return tmp_path
 
 
 def failed(outcome: Outcome, *words: str) -> None:
@@ -159,23 +151,25 @@ def test_where_there_is_no_heading_stderr_states_the_slice(
     assert "slice" not in run("report", "report1.sqlite", report, "-f", kind, cwd=folder).err
 
 
-@pytest.mark.parametrize("path", BEYOND, ids=lambda path: path.stem)
-def test_a_time_beyond_the_recording(path: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("path", "is_stored"), by_turns(BEYOND, [False, True], 2), ids=name_of)
+def test_a_time_beyond_the_recording(path: Path, is_stored: bool, tmp_path: Path) -> None:
     """Of every source, in place and stored: cut to the recording with a note, and outside refused."""
-    run("import", str(path), "-o", "job.db", cwd=tmp_path)
-    for target in (str(path), "job.db"):
-        def asked(command: str, *more: str, target: str = target) -> Outcome:
-            return run(*command.split(), target, *more, cwd=tmp_path)
+    target = "job.db" if is_stored else str(path)
+    if is_stored:
+        run("import", str(path), "-o", target, cwd=tmp_path)
 
-        answered = asked("report", "overview", "--time", "0:100000s")
-        assert answered.status == 0 and "slice-beyond-recording" in answered.out, answered
-        assert "time 0ns:100000000000000ns" in asked("", "--time", "0:100000s").out
-        to = ("--to", "chrome", "-o", f"{Path(target).suffix}.json")
-        assert "slice-beyond-recording" in asked("export", *to, "--time", "0:100000s").err
-        assert "slice-beyond-recording" not in asked("report", "overview", "--time", "10%:90%").out
-        for command in ("report", "", f"diff {target}", "export --to chrome"):
-            outcome = asked(command, "--time", "100000s:200000s")
-            assert outcome.status == 2 and "The profile is from" in outcome.err, outcome
+    def asked(command: str, *more: str) -> Outcome:
+        return run(*command.split(), target, *more, cwd=tmp_path)
+
+    answered = asked("report", "overview", "--time", "0:100000s")
+    assert answered.status == 0 and "slice-beyond-recording" in answered.out, answered
+    assert "time 0ns:100000000000000ns" in asked("", "--time", "0:100000s").out
+    to = ("--to", "chrome", "-o", "made.json")
+    assert "slice-beyond-recording" in asked("export", *to, "--time", "0:100000s").err
+    assert "slice-beyond-recording" not in asked("report", "overview", "--time", "10%:90%").out
+    for command in ("report", "", f"diff {target}", "export --to chrome"):
+        outcome = asked(command, "--time", "100000s:200000s")
+        assert outcome.status == 2 and "The profile is from" in outcome.err, outcome
 
 
 def test_the_sides_of_a_diff_are_cut_to_their_recordings(two: Path) -> None:

@@ -24,13 +24,6 @@ from nsysconv.store.location import writing
 NASTY = "esc\x1b[31m\u202e\n.sqlite"
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A folder with report1.sqlite in it."""
-    shutil.copyfile(FIXTURES / BASIC, tmp_path / "report1.sqlite")
-    return tmp_path
-
-
 def child(
     words: Sequence[str], folder: Path, redirect: str = "", **environment: str
 ) -> subprocess.CompletedProcess[str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import golden_cases
 import pytest
-from conftest import FIXTURES, NSYS, REAL, real
+from conftest import FIXTURES, NSYS, REAL, few, real
 from diff_workloads import CHANGES, KERNELS, STEPS, training
 from machine import SAXPY
 from small_store import Kernel, write
@@ -93,12 +93,12 @@ def test_a_store_and_its_labels(tmp_path: Path) -> None:
 def test_a_folder_and_a_glob_are_repeats(tmp_path: Path) -> None:
     for side, factor in (("base", 1.0), ("other", 1.2)):
         (tmp_path / side).mkdir()
-        for number in range(4):
+        for number in range(3):
             written(tmp_path / side / f"{number}.sqlite", scaled(factor, 0.02, number))
         (tmp_path / side / "notes.txt").write_text("what I did")
     (found,) = api.compare(tmp_path / "base", f"{tmp_path}/other/*.sqlite", ["overview"]).reports
     (row,) = found.rows()
-    assert len(found.profiles) == 8
+    assert len(found.profiles) == 6
     assert (row["basis"], row["verdict"]) == ("repeats", "worse")
     assert row["ratio_low"] > 1.1
     assert row["ratio_kernel_sum"] == pytest.approx(1.2, abs=0.03)
@@ -223,10 +223,10 @@ def test_a_rank_that_is_cut_off_is_no_improvement(tmp_path: Path) -> None:
         assert result.exit_status == 4
         assert {row["verdict"] for row in result.reports[0].rows()} <= {None}
         assert result.reports[-1].rows()[0]["reason"] == "one profile is truncated"
-        assert api.compare(base, other, fail_on=[f"{metric}:50%"], inconclusive="pass").exit_status == 4
+    assert api.compare(base, other, fail_on=[f"{metric}:50%"], inconclusive="pass").exit_status == 4
 
 
-@pytest.mark.parametrize(("damaged", "status"), [(0, 0), (1, 0), (2, 4), (250, 4)])
+@pytest.mark.parametrize(("damaged", "status"), few([(1, 0), (0, 0), (2, 4), (250, 4)], 2))
 def test_kernels_that_could_not_be_read_are_no_improvement(
     tmp_path: Path, damaged: int, status: int
 ) -> None:

@@ -411,7 +411,7 @@ def test_a_thousand_kernels_with_a_thousand_counts_are_added_up_at_once() -> Non
 
 @real
 @pytest.mark.parametrize(
-    ("before", "after"), few([*pairwise(REAL_FILES), *pairwise(REAL_TRACES)], 4), ids=name_of
+    ("before", "after"), few([*pairwise(REAL_FILES), *pairwise(REAL_TRACES)], 2), ids=name_of
 )
 def test_accounts_of_real_pairs_add_up(before: Path, after: Path, shelf: Shelf) -> None:
     base, other = (accounts(Timeline(shelf.profile(path))) for path in (before, after))

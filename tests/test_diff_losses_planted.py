@@ -8,10 +8,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from tempfile import mkdtemp
 
 import pytest
-from conftest import few
+from conftest import few, scratch
 from diff_workloads import SOURCES, training
 from golden_cases import run
 from workload import Events
@@ -56,7 +55,7 @@ def written(source: str, fault: str | None, number: int = 0) -> Path:
         plant = FAULTS[fault] if fault else None
         return plant(events) if plant else events
 
-    return SOURCES[source](training(change), Path(mkdtemp(prefix="nsysconv-test-")))
+    return SOURCES[source](training(change), scratch())
 
 
 CASES = [
@@ -65,7 +64,7 @@ CASES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("source", "fault", "runs"), few(CASES, 6))
+@pytest.mark.parametrize(("source", "fault", "runs"), few(CASES, 4))
 def test_what_one_side_lost_is_no_verdict(source: str, fault: str, runs: int, tmp_path: Path) -> None:
     for number in range(runs):
         # One of several with a fault is enough.

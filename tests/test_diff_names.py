@@ -308,7 +308,7 @@ REPEATED = [
 CLOSING = {"<": ">", "(": ")", "[": "]", "{": "}"}
 
 
-@pytest.mark.parametrize("unit", few(REPEATED, 4))
+@pytest.mark.parametrize("unit", few(REPEATED, 2))
 def test_large_names_have_keys(unit: str) -> None:
     """What takes time in proportion takes a blink here; what is quadratic would take minutes."""
     opened = unit * (LARGE // len(unit))

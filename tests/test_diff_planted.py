@@ -5,12 +5,11 @@ from __future__ import annotations
 from functools import cache
 from itertools import product
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any
 
 import machine
 import pytest
-from conftest import few
+from conftest import few, scratch
 from diff_workloads import CHANGES, COPY_BYTES, LATE_NS, SOURCES, STEPS, training
 from workload import Function
 
@@ -26,7 +25,7 @@ SYMBOLS = {function.mangled: function.itanium for function in FUNCTIONS}
 def written(source: str, change: str | None) -> Path:
     """The workload, with a change or without, as that source writes it."""
     workload = training(CHANGES[change]) if change else training()
-    return SOURCES[source](workload, Path(mkdtemp(prefix="nsysconv-test-")))
+    return SOURCES[source](workload, scratch())
 
 
 @pytest.fixture(autouse=True)

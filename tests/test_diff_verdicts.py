@@ -76,7 +76,7 @@ def test_slow_quantiles() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "pair"), few(list(product(REPEATED, product(SOURCES, SOURCES))), 5), ids=str
+    ("name", "pair"), few(list(product(REPEATED, product(SOURCES, SOURCES))), 3), ids=str
 )
 def test_repeats(name: str, pair: Pair, tmp_path: Path) -> None:
     base, other, expected, state = REPEATED[name]
@@ -227,7 +227,7 @@ def test_extremes_of_one_run_a_side_have_no_interval(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "pair"), few(list(product(BY_STEP, product(WITH_STEPS, WITH_STEPS))), 4), ids=str
+    ("name", "pair"), few(list(product(BY_STEP, product(WITH_STEPS, WITH_STEPS))), 3), ids=str
 )
 def test_steps_of_one_run_a_side(name: str, pair: Pair, tmp_path: Path) -> None:
     base, other, expected, _ = BY_STEP[name]
@@ -263,7 +263,7 @@ def of_step_lengths(values: Sequence[float]) -> list[Workload]:
     return [run_of([[Launch(SAXPY, 5_000)]] * len(values), step_ns=lengths)]
 
 
-@pytest.mark.parametrize(("name", "source"), few(list(product(BY_STEP, ("nsys", "kineto"))), 5))
+@pytest.mark.parametrize(("name", "source"), few(list(product(BY_STEP, ("nsys", "kineto"))), 3))
 def test_lengths_of_steps_themselves(name: str, source: str, tmp_path: Path) -> None:
     """The host is as slow as that."""
     base, other, expected, state = BY_STEP[name]
@@ -345,7 +345,7 @@ def noisy(kind: str, count: int, seed: int) -> list[float]:
 NOISES = product(("white", "like the one before", "bursts"), (30, 100), (0.0, 0.05, 0.1), range(4))
 
 
-@pytest.mark.parametrize(("kind", "count", "change", "seed"), few(NOISES, 5))
+@pytest.mark.parametrize(("kind", "count", "change", "seed"), few(NOISES, 3))
 def test_noise_of_steps(kind: str, count: int, change: float, seed: int, tmp_path: Path) -> None:
     base = noisy(kind, count, 2 * seed)
     other = slow.by(1 + change, noisy(kind, count, 2 * seed + 1))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
 from example_training import Training, train
 from run_command import run
 from write_nsys import write_nsys
@@ -37,13 +36,3 @@ def test_the_late_rank_is_the_one_that_others_wait_for(tmp_path: Path) -> None:
     outcome = run("report", ".", "stragglers", "-f", "json", cwd=tmp_path)
     rows = json.loads(outcome.out)["reports"][0]["rows"]
     assert max(rows, key=lambda row: row["late_sum_ns"])["rank"] == 1
-
-
-def test_symbols_are_those_of_the_names() -> None:
-    cxxfilt = pytest.importorskip("cxxfilt")
-    ((workload, _),) = train(Training("train", steps=1))
-    functions = {kernel.function for kernel in workload.events.kernels}
-    for function in functions:
-        if function.mangled.startswith("_Z"):
-            demangled = cxxfilt.demangle(function.mangled).replace("> >", ">>")
-            assert demangled == function.itanium.replace("> >", ">>")

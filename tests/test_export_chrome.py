@@ -48,13 +48,13 @@ def check(source: Path, folder: Path, part: Slice | None = None) -> None:
     assert written == dict(counts)
 
 
-@pytest.mark.parametrize("source", few(SOURCES, 8), ids=name_of)
+@pytest.mark.parametrize("source", few(SOURCES, 3), ids=name_of)
 def test_every_file(source: Path, tmp_path: Path) -> None:
     """Counts and sums by kind are the store's, no slices cross, arrows have two ends."""
     check(source, tmp_path)
 
 
-@pytest.mark.parametrize("source", [*few(SOURCES, 5), TWO_GPUS], ids=name_of)
+@pytest.mark.parametrize("source", [*few(SOURCES, 3), TWO_GPUS], ids=name_of)
 def test_slices_of_files(source: Path, tmp_path: Path) -> None:
     """The same of a part of the time, whose arrows have both ends in it."""
     check(source, tmp_path, Slice(time=(20_000, 150_000)))
@@ -136,7 +136,7 @@ ONE_PROCESS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("source", few(ONE_PROCESS, 5), ids=name_of)
+@pytest.mark.parametrize("source", few(ONE_PROCESS, 3), ids=name_of)
 def test_our_importer_reads_it_back(source: Path, tmp_path: Path) -> None:
     """Each row with its times, places, bytes, shapes and correlation id."""
     before, after = read_back(source, tmp_path)

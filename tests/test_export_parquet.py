@@ -109,7 +109,7 @@ def imported(store: Path, *sources: Path) -> bool:
 # -- round trips
 
 
-@pytest.mark.parametrize("path", few(FILES, 8), ids=name_of)
+@pytest.mark.parametrize("path", few(FILES, 5), ids=name_of)
 def test_an_export_holds_what_the_store_holds(path: Path, tmp_path: Path) -> None:
     store = tmp_path / "job.db"
     if not imported(store, path):
@@ -168,7 +168,7 @@ def test_two_gpus_per_process(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", few([*PER_SOURCE, *sorted(ODD.glob("*cells.sqlite")), TWO_GPUS,
                                       ODD / "zero-times.sqlite", ODD / "odd-durations.sqlite",
-                                      NSYS / "cpu_side-3.28.1.sqlite"], 4), ids=name_of)  # fmt: skip
+                                      NSYS / "cpu_side-3.28.1.sqlite"], 2), ids=name_of)  # fmt: skip
 def test_a_file_in_place_gives_what_its_import_gives(path: Path, tmp_path: Path) -> None:
     assert imported(tmp_path / "job.db", path)
     there = export_profiles(tmp_path / "job.db", "parquet", tmp_path / "there")
@@ -197,7 +197,7 @@ def test_a_file_in_place_gives_what_its_import_gives(path: Path, tmp_path: Path)
     "CUPTI_ACTIVITY_KIND_KERNEL SET shortName = 'saxpy' WHERE rowid = 3",
     "CUPTI_ACTIVITY_KIND_MEMCPY SET bytes = 1.5 WHERE rowid = 2",
 ], 3))  # fmt: skip
-@pytest.mark.parametrize("part", few([None, Slice(processes=(4242,))], 1), ids=["whole", "slice"])
+@pytest.mark.parametrize("part", few([None, Slice(processes=(4242,))], 1), ids=str)
 def test_a_wrong_cell_in_place_is_left_out_as_in_an_import(
     cell: str, part: Slice | None, tmp_path: Path
 ) -> None:

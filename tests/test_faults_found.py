@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from conftest import CHILD_ENVIRONMENT, EVENTS, NSYS, profile_in_place
-from golden_cases import BASIC, FIXTURES, run
+from golden_cases import run
 
 from nsysconv.api import import_files, info
 from nsysconv.importers.probe import Probe
@@ -21,13 +21,6 @@ from nsysconv.processes import Processes
 SOURCE = NSYS / "basic-3.25.0.sqlite"
 IN_A_CELL = 25074
 """A byte of the export that is read when rows are copied, and by no look at the file before."""
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A folder with report1.sqlite in it."""
-    shutil.copyfile(FIXTURES / BASIC, tmp_path / "report1.sqlite")
-    return tmp_path
 
 
 # -- signals

@@ -8,7 +8,7 @@ import findings_cases
 import pytest
 
 HERE = Path(__file__).parent
-DEFINITIONS = (HERE.parent / "docs" / "definitions.md").read_text(encoding="utf-8")
+DEFINITIONS = (HERE.parent / "docs" / "definitions" / "findings.md").read_text(encoding="utf-8")
 EXAMPLES = [
     block for block in re.findall(r"(?:^    .*\n)+", DEFINITIONS, re.MULTILINE)
     if re.search(r"^    → \w+ (?:saves|costs|warns) \d+$", block, re.MULTILINE)

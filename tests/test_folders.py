@@ -68,6 +68,8 @@ def test_a_damaged_profile_is_an_input_that_could_not_be_read(
     assert CUT_OFF in outcome.err
     others = [line for line in outcome.err.splitlines() if line.startswith("skipped: ")]
     assert others == [SKIPPED] * words.count("job"), outcome.err
+    if "--jobs" in words:
+        return  # by others as by one
     (folder / "job" / "half.sqlite").unlink()
     again = run(*words, cwd=folder) if words[0] != "import" else _imported_anew(words, folder)
     assert again.status == (4 if "metrics" in words else 0), again

@@ -15,19 +15,15 @@ from pathlib import Path
 from typing import Any
 
 import commands
-import make_printed
 import mutate_bytes
-import mutate_report
 import one_place
 import oracle
 import pytest
 import replies
-import session
 from bounds import SECONDS
 from cases import KINDS, MAKERS, Case, case
 from conftest import NSYS, few, real
 from findings import Looked
-from nsys_rep_wire import Block, Report
 from oracle import look
 from seeds import DAMAGED, EXPORTED, IMPORTERS, Seed, seeds
 from stored import Stored
@@ -46,7 +42,7 @@ FILES = dict.fromkeys(DAMAGED, 60) | {
     "nsys_rep": 300,
 }  # fmt: skip
 SEED = 1
-AT_ONCE = 5
+AT_ONCE = 2
 BASIC = "basic-3.25.0.sqlite"
 
 TURNS = [
@@ -81,7 +77,7 @@ def test_files_that_are_whole_are_read_as_they_were_made(kind: str, number: int)
 ONE_PLACE = {"kineto-cut": 300, "kineto-byte": 480, "nvprof_log-cut": 150, "nsys_stats-cut": 150,
              "nsys_sqlite-cut": 150, "nsys_rep-bit": 900}  # fmt: skip
 OF_REAL = ("kineto-cut", "kineto-byte")
-PLACES_AT_ONCE = 15
+PLACES_AT_ONCE = 3
 
 
 def _no_finding(damaged: Case) -> None:
@@ -167,53 +163,6 @@ def test_mutation_changes_the_file(importer: str) -> None:
     changed = [one for one in found if one.content != one.seed.content or one.beside]
     assert len(changed) >= 15
     assert len({one.content for one in changed}) >= 12
-
-
-# -- damage to reports, whose events are packed
-
-
-def _report() -> mutate_report.Parts:
-    (seed,) = (s for s in seeds("nsys_rep", real=False) if s.name == "basic-3.28.1.nsys-rep")
-    report = Report.read(seed.content)
-    return mutate_report.Parts(report, report.samples())
-
-
-def test_damaged_events_are_packed_again() -> None:
-    whole, changed = _report().samples, 0
-    for number in range(30):
-        parts = _report()
-        mutate_report.events(random.Random(number), parts)
-        changed += parts.samples.events != whole.events
-        packed = b"".join(block.written() for block in parts.samples.events)
-        assert packed in parts.written()
-        for block in parts.samples.events:
-            assert Block.read(block.written(), 0)[0].raw == block.raw
-    assert changed > 25  # others have the same value again
-
-
-def test_reports_end_at_borders_or_a_byte_beside() -> None:
-    parts = _report()
-    content = parts.written()
-    before = content.index(b"QDTEXT00")
-    ends = [before + sum(map(len, parts.samples.pieces()[:count])) for count in range(9)]
-    found = set()
-    for number in range(400):
-        cut = _report()
-        if "footer" not in mutate_report.cut(random.Random(number), cut):
-            found.add(len(cut.written()))
-    for end in ends:
-        assert {end - 1, end, end + 1} <= found
-
-
-def test_a_bomb_is_small_as_long_as_it_is_packed() -> None:
-    sizes = []
-    for number in range(8):
-        parts = _report()
-        mutate_report.bomb(random.Random(number), parts)
-        content = parts.written()
-        sizes.append(len(content))
-        assert len(content) < 2 << 20
-    assert max(sizes) > 200_000
 
 
 # -- the fuzzer notices
@@ -318,7 +267,7 @@ BROKEN: dict[str, tuple[Any, str, Any, str, set[str]]] = {
 def test_what_is_broken_is_found(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     module, part, instead, name, promises = BROKEN[what]
     monkeypatch.setattr(module, part, instead)
-    seconds = 1 if instead is _endless else SECONDS
+    seconds = 0.5 if instead is _endless else SECONDS
     looked = look(_whole("kineto" if name == TRACE else "nsys_sqlite", name), seconds=seconds)
     assert {one.promise for one in looked.findings} == promises
 
@@ -343,19 +292,6 @@ def test_other_rows_of_a_cut_file_are_found() -> None:
 
 
 MISREAD = "numbers are read as printed"
-
-
-def test_every_locale_writes_the_same_number_in_its_way() -> None:
-    assert {name: spelled("1234567", "8") for name, spelled in make_printed.LOCALES.items()} == {
-        "plain": "1234567.8",
-        "1,234.5": "1,234,567.8",
-        "1.234,5": "1.234.567,8",
-        "1'234.5": "1'234'567.8",
-        "1 234,5 no-break": "1\u00a0234\u00a0567,8",
-        "1 234,5 narrow": "1\u202f234\u202f567,8",
-        "12,3456.7": "123,4567.8",
-        "12,34,567.8": "12,34,567.8",
-    }
 
 
 def _printed_otherwise(old: str, new: str) -> Case:
@@ -397,13 +333,8 @@ def test_an_export_without_some_kernels_is_found(monkeypatch: pytest.MonkeyPatch
     assert found == {"nothing is lost without a word"}
 
 
-def test_pages_and_exports_take_turns_on_both_ways_with_all_rows_and_without() -> None:
-    turns = {(*oracle.turn(number), number % 2) for number in range(4 * len(oracle.WAYS))}
-    assert len(turns) == 4 * len(oracle.WAYS)
-
-
 PROGRAMS = {
-    "slow": ("import time; end = time.process_time() + 1\nwhile time.process_time() < end: pass",
+    "slow": ("import time; end = time.process_time() + 0.5\nwhile time.process_time() < end: pass",
              "ends in time"),
     "fat": ("import time; held = bytearray(200 << 20); time.sleep(0.3)", "bounded memory"),
     "fat below": (
@@ -419,7 +350,7 @@ PROGRAMS = {
 def test_what_a_command_must_not_do_is_found(what: str, tmp_path: Path) -> None:
     text, promise = PROGRAMS[what]
     looked = Looked()
-    seconds = 0.8 if what == "slow" else commands.SECONDS
+    seconds = 0.4 if what == "slow" else commands.SECONDS
     commands.run("report", (), tmp_path, looked, seconds=seconds, memory=100 << 20,
                  program=(sys.executable, "-c", text))  # fmt: skip
     assert {one.promise for one in looked.findings} == {promise}
@@ -431,25 +362,6 @@ def test_a_command_that_does_what_it_should_is_no_finding(tmp_path: Path) -> Non
     assert looked.findings == []
     assert [(step.kind, step.by_command) for step in looked.steps] == [("report", True)]
     assert looked.steps[0].memory > 1 << 20
-
-
-@pytest.mark.slow
-def test_commands_find_nothing_in_a_whole_file() -> None:
-    looked = Looked()
-    session.look(_whole("nsys_sqlite", BASIC), looked, 0)
-    assert looked.findings == []
-    assert [step.kind for step in looked.steps] == [
-        "import",
-        "report (store)",
-        "report (file)",
-        "page",
-    ]
-
-
-def test_memory_in_this_process_is_bounded() -> None:
-    looked = look(_whole("nsys_sqlite", BASIC), memory=0)
-    assert {one.promise for one in looked.findings} <= {"bounded memory"}
-    assert looked.steps[-1].memory >= 0
 
 
 def test_a_finding_is_kept_and_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

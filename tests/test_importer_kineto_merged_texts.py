@@ -7,11 +7,12 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import REAL, event_rows, real, small_rows
+from conftest import REAL, by_turns, event_rows, real, small_rows
 
 import nsysconv
 from nsysconv.importers.kineto.packed import part_text
@@ -86,19 +87,16 @@ def _gpu_first(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(events, key=lambda event: event.get("cat") not in ("kernel", "gpu_memset"))
 
 
-@pytest.mark.parametrize("small", [False, True], ids=["one chunk", "many chunks"])
-@pytest.mark.parametrize("pids", [(83, 84), (83, 83)], ids=["pids", "containers"])
-@pytest.mark.parametrize("order", [list, _by_time, _gpu_first])
-@pytest.mark.parametrize("spelling", SPELLINGS)
+# The order of events, two processes or one number in two containers, and one chunk or many.
+WAYS = [*product([list, _by_time, _gpu_first], [(83, 84), (83, 83)], [False, True])]
+
+
+@pytest.mark.parametrize(("spelling", "way"), by_turns(SPELLINGS, WAYS, 5))
 def test_ranks_told_apart_by_texts(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    spelling: str,
-    order: Callable[[Any], list[dict[str, Any]]],
-    pids: tuple[int, int],
-    small: bool,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spelling: str, way: tuple[Any, ...]
 ) -> None:
     """Two processes in one run, whose operations are linked to none but their own calls."""
+    order, pids, small = way
     if small:
         monkeypatch.setattr("nsysconv.importers.kineto.trace._FIRST_BYTES", 1 << 10)
         monkeypatch.setattr("nsysconv.importers.kineto.trace._BLOCK_BYTES", 1 << 10)

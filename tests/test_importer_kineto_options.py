@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import REAL, real
+from conftest import REAL, by_turns, real
 
 import nsysconv
 from nsysconv.facts import Fact
@@ -37,8 +37,7 @@ def trace(**metadata: Any) -> str:
     return json.dumps({"schemaVersion": 1, **metadata, "traceEvents": EVENTS}, indent=1)
 
 
-@pytest.mark.parametrize("option", ABOUT)
-@pytest.mark.parametrize("value", [1, True])
+@pytest.mark.parametrize(("option", "value"), by_turns(ABOUT, [1, True], 2))
 def test_what_was_set_is_not_asked_for(option: str, value: Any, tmp_path: Path) -> None:
     before, after = (advice(tmp_path / "t.json", trace(**{option: each})) for each in (0, value))
     assert before == advice(tmp_path / "t.json", trace())

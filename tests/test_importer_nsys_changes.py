@@ -180,7 +180,7 @@ import sqlite3, sys
 sys.path[:0] = [{str(Path(__file__).parent)!r}]
 from pathlib import Path
 from conftest import NSYS, event_rows, import_file, profile_in_place
-for rowid in ((1 << 63) - 1, -(1 << 63), 1 << 52, 1_000_000):
+for rowid in ((1 << 63) - 1, -(1 << 63), 1_000_000):
     source = Path({str(tmp_path)!r}) / f'{{rowid}}.sqlite'
     source.write_bytes((NSYS / 'basic-3.17.2.sqlite').read_bytes())
     connection = sqlite3.connect(source)
@@ -195,7 +195,7 @@ for rowid in ((1 << 63) - 1, -(1 << 63), 1 << 52, 1_000_000):
     # In a process of its own: what never ends can be ended.
     done = subprocess.run([sys.executable, "-c", code], env=CHILD_ENVIRONMENT, timeout=20,
                           capture_output=True, text=True, check=False)  # fmt: skip
-    assert done.stdout == "[8, 8]\n" * 4, done.stderr[-2000:]
+    assert done.stdout == "[8, 8]\n" * 3, done.stderr[-2000:]
 
 
 @pytest.mark.parametrize("bits", [24, 40])

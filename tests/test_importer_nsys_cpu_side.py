@@ -278,7 +278,7 @@ def test_green_contexts_and_priorities(imported: OpenIt, age: str) -> None:
 
 @pytest.mark.parametrize(
     ("age", "include"),
-    by_turns(AGES, [(), ("osrt_calls",), tuple(EVERYTHING)], 2),
+    by_turns(AGES, [(), ("osrt_calls",), tuple(EVERYTHING)], 3),
     ids=lambda each: each if isinstance(each, str) else str(len(each)),
 )
 def test_in_place_it_is_the_same(imported: OpenIt, age: str, include: tuple[str, ...]) -> None:
@@ -658,7 +658,7 @@ def test_a_damaged_value_beside_fractions(altered: OpenIt) -> None:
 
 
 @real
-@pytest.mark.parametrize("path", few(REAL_FILES, 6), ids=name_of)
+@pytest.mark.parametrize("path", few(REAL_FILES, 3), ids=name_of)
 def test_os_runtime_calls_of_real_files(imported: OpenIt, path: Path) -> None:
     """As many as a plain count of the source, and none unless they are asked for."""
     connection = sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)

@@ -9,11 +9,12 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from conftest import CHILD_ENVIRONMENT, NSYS, few
+from conftest import CHILD_ENVIRONMENT, NSYS, by_turns, few
 from nsys_rep_wire import Block, Report, Samples
 from pyarrow import parquet
 from run_command import run
@@ -101,7 +102,7 @@ COMMANDS: dict[str, list[str]] = {
 }
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(("command", "report"), by_turns(COMMANDS, BUILDS, 3), indirect=["report"])
 def test_no_token_in_what_a_command_writes(
     command: str, report: Path, temporary: Path, tmp_path: Path
 ) -> None:
@@ -113,7 +114,7 @@ def test_no_token_in_what_a_command_writes(
     assert [*temporary.iterdir()] == []
 
 
-@pytest.mark.parametrize("name", ALL_FORMATS)
+@pytest.mark.parametrize(("name", "report"), by_turns(ALL_FORMATS, BUILDS, 3), indirect=["report"])
 def test_names_are_found_in_what_an_export_writes(name: str, report: Path, tmp_path: Path) -> None:
     """So that the test above can fail."""
     made = tmp_path / "made"
@@ -129,6 +130,9 @@ def test_no_token_in_anything_a_store_shows(report: Path, tmp_path: Path) -> Non
 
 
 # -- what is left of a process that crashes, or is killed, in the middle
+
+# How it ends: the exit statuses.
+ENDS = {"crash": {3, 70}, "kill": {-9}}
 
 DISTURBED = """
 import os, signal, sys, threading
@@ -182,11 +186,10 @@ def calls(report: Path, tmp_path_factory: pytest.TempPathFactory) -> int:
     return int(ended.said.rpartition("calls ")[2])
 
 
-@pytest.mark.parametrize("part", few(range(1, 16), 4))
-@pytest.mark.parametrize(("how", "status"), [("crash", {3, 70}), ("kill", {-9})])
+@pytest.mark.parametrize(("part", "how"), few(product(range(1, 16), ENDS), 2))
 def test_no_token_is_left_by_an_import_that_ends_in_the_middle(
-    how: str, status: set[int], part: int, calls: int, report: Path, temporary: Path, tmp_path: Path
+    part: int, how: str, calls: int, report: Path, temporary: Path, tmp_path: Path
 ) -> None:
     ended = disturbed(how, max(1, calls * part // 16), report, tmp_path)
-    assert ended.status in status, ended.said
+    assert ended.status in ENDS[how], ended.said
     assert tokens_in(ended.said) | tokens_below(tmp_path) == set()

@@ -7,7 +7,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from conftest import Row, event_rows
+from conftest import Row, by_turns, event_rows
 from nsys_stats_tables import AGES, Rows
 from test_importer_nsys_stats import LOCALES
 from test_importer_nsys_stats_odd import note, read
@@ -18,7 +18,9 @@ from nsysconv.notes import Severity
 
 NEW = AGES["2025"]
 every_locale = pytest.mark.parametrize("locale", LOCALES.values(), ids=LOCALES)
-every_layout = pytest.mark.parametrize("layout", [column, table])
+every_way = pytest.mark.parametrize(
+    ("locale", "layout"), by_turns(LOCALES.values(), [column, table], 2)
+)
 Layout = Callable[[Rows, Locale], str]
 
 
@@ -75,8 +77,7 @@ def without_names(rows: list[Row]) -> list[Row]:
     return [{k: v for k, v in row.items() if k not in ("name", "layer")} for row in rows]
 
 
-@every_layout
-@every_locale
+@every_way
 def test_times_are_read_in_every_locale(locale: Locale, layout: Layout) -> None:
     with read(layout(KERNELS, locale)) as profile:
         assert without_names(totals_of(profile)) == totals("kernel", KERNELS)
@@ -89,8 +90,7 @@ def test_small_numbers_without_groups_are_read_in_every_locale(locale: Locale) -
         assert without_names(totals_of(profile)) == totals("api_call", CALLS)
 
 
-@every_layout
-@every_locale
+@every_way
 def test_sizes_are_read_in_every_locale(locale: Locale, layout: Layout) -> None:
     """Thousandths of 10^6 bytes: to 1000 bytes."""
     with read(layout(COPIES, locale) + "\n" + layout(SIZES, locale)) as profile:
@@ -99,8 +99,7 @@ def test_sizes_are_read_in_every_locale(locale: Locale, layout: Layout) -> None:
         12_981, 2_218_247_417, 26_959_009_000, 0, 12_345_678_000)  # fmt: skip
 
 
-@every_layout
-@every_locale
+@every_way
 def test_traces_are_read_in_every_locale(locale: Locale, layout: Layout) -> None:
     with read(layout(TRACE, locale)) as profile:
         (kernel,), (copy,) = event_rows(profile, "kernel"), event_rows(profile, "memcpy")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import nsys_stats_tables as reports
 import pytest
-from conftest import event_rows
+from conftest import by_turns, event_rows
 from nsys_stats_tables import AGES, Rows
 from scenarios import WORKLOADS
 from test_importer_nsys_stats_odd import note, read
@@ -80,8 +80,7 @@ def test_a_table_goes_on_until_another_begins(layout: Callable[[Rows], str]) -> 
         assert note(found, "foreign-lines").count == 2
 
 
-@pytest.mark.parametrize("cut", [4, 30, 75, 87, 95, -1])
-@pytest.mark.parametrize("behind", ["", NO_COPIES])
+@pytest.mark.parametrize(("cut", "behind"), by_turns([4, 30, 75, 87, 95, -1], ["", NO_COPIES], 2))
 def test_a_row_that_a_message_tears_apart_is_put_together(cut: int, behind: str) -> None:
     """stderr is written at once, and stdout when its buffer is full, in the middle of a line."""
     lines = column(KERNELS).splitlines(keepends=True)

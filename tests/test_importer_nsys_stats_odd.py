@@ -69,7 +69,7 @@ def test_answers_as_basic(name: str) -> None:
         assert said(found) == said(wanted)
 
 
-@pytest.mark.parametrize("name", few(sorted({*ODD_STATS, *STATS} - UNREADABLE), 16))
+@pytest.mark.parametrize("name", few(sorted({*ODD_STATS, *STATS} - UNREADABLE), 6))
 def test_no_secret_leaves_a_file(name: str, tmp_path: Path) -> None:
     api.import_files([FOLDER / name], tmp_path / "store.db")
     content = (tmp_path / "store.db").read_bytes()
@@ -410,7 +410,7 @@ def test_tables_of_the_same_rows_are_read_once() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", few(sorted({*ODD_STATS, *STATS} - UNREADABLE - {"odd-several-runs.txt"}), 16)
+    "name", few(sorted({*ODD_STATS, *STATS} - UNREADABLE - {"odd-several-runs.txt"}), 6)
 )
 def test_every_report_answers_or_says_what_is_not_recorded(name: str) -> None:
     with api.open(FOLDER / name) as profile:

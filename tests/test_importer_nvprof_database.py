@@ -99,7 +99,7 @@ def test_a_session_of_the_visual_profiler_is_explained(tmp_path: Path) -> None:
     assert "import that file" in caught.value.hint
 
 
-@pytest.mark.parametrize("database", few(DATABASES, 7), ids=str)
+@pytest.mark.parametrize("database", few(DATABASES, 4), ids=str)
 def test_in_place_gives_what_the_import_gives(profile_of: ProfileOf, database: File) -> None:
     imported = profile_of(database.path)
     with profile_in_place(database.path) as profile:
@@ -539,7 +539,7 @@ def test_no_path_and_no_function_of_a_directive_leaves_a_database(
         assert "SECR" not in str(profile.rows("name"))
 
 
-@pytest.mark.parametrize("database", few(DATABASES, 7), ids=str)
+@pytest.mark.parametrize("database", few(DATABASES, 4), ids=str)
 def test_no_secret_leaves_a_database(database: File, tmp_path: Path) -> None:
     assert database.path.read_bytes().count(b"SECRET-") >= 2
     import_file(database.path, tmp_path / "store.db")

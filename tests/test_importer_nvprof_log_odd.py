@@ -62,7 +62,7 @@ def test_exactly_one_importer_claims_it(path: Path, tmp_path: Path) -> None:
     assert claimed_by(tmp_path / "unknown") == ["nvprof_log"]
 
 
-@pytest.mark.parametrize("path", few(LOGS, 20), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", few(LOGS, 8), ids=lambda path: path.name)
 def test_no_secret_leaves_a_log(path: Path, tmp_path: Path) -> None:
     if path.name not in WITHOUT_BANNER:
         content = path.read_bytes()
@@ -105,7 +105,7 @@ TABLES = "cuda_api_sum, cuda_gpu_kern_sum, cuda_gpu_mem_time_sum, cuda_gpu_mem_s
     ["basic-summary.txt", "basic-summary.csv", "basic-both-traces.csv"],
     ["basic-2020.txt", "basic-2025.txt", "basic-2025.csv", "basic-2025.json"],
     ["nvprof", "nsys"],
-), 7))  # fmt: skip
+), 5))  # fmt: skip
 def test_tables_of_nsys_in_the_same_file_are_left_out_and_named(
     nvprof: str, nsys: str, first: str, tmp_path: Path
 ) -> None:
@@ -379,7 +379,7 @@ WITH_COMMAS = [path.name for path in LOGS
                and QUOTED_NAME.search(path.read_text("utf-8", "replace"))]
 
 
-@pytest.mark.parametrize("name", WITH_COMMAS)
+@pytest.mark.parametrize("name", few(WITH_COMMAS, 5))
 def test_names_are_read_whole_without_quotes(name: str, tmp_path: Path) -> None:
     """Also where other columns follow the name."""
     text = (FOLDER / name).read_text("utf-8")

@@ -12,7 +12,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 import sqlalchemy as sa
-from conftest import EVENTS, FIXTURES, NSYS, Row, event_rows, few, import_file, profile_in_place
+from conftest import (
+    EVENTS,
+    FIXTURES,
+    NSYS,
+    Row,
+    by_turns,
+    event_rows,
+    few,
+    import_file,
+    profile_in_place,
+)
 from damage_trees import Page, Pages, all_children, powers
 
 from nsysconv import api
@@ -127,8 +137,8 @@ def test_a_database_in_another_encoding_is_refused_by_its_name(
     assert error.where == str(source)
 
 
-@pytest.mark.parametrize("kind", ["TEXT", "REAL"])
-@pytest.mark.parametrize("column", ["start", "end", "correlationId", "deviceId", "globalPid"])
+@pytest.mark.parametrize(("column", "kind"), by_turns(
+    ["start", "end", "correlationId", "deviceId", "globalPid"], ["TEXT", "REAL"], 2))  # fmt: skip
 def test_numbers_that_are_spelled_otherwise_are_the_same_numbers(
     changed: Callable[..., Path], column: str, kind: str
 ) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from conftest import FIXTURES, REAL_FILES, REAL_TRACES, few, name_of, real
+from conftest import FIXTURES, NO_REAL, REAL_FILES, REAL_TRACES, few, name_of
 from one_answer import EXAMPLES, SEVERAL, includable, is_readable, one_by_one, said
 
 from nsysconv import api
@@ -23,7 +23,7 @@ OTHERS = sorted(
     if path not in EXAMPLES
 )
 # Of the many files each asks for so many reports alone, other ones than the file before it.
-ALONE = 9
+ALONE = 5
 
 
 def check(path: Path, tmp_path: Path, alone: Sequence[str] = REPORTS) -> None:
@@ -72,13 +72,10 @@ def test_so_do_files_of_several_profiles(path: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("number", "path"), [*enumerate(OTHERS)], ids=name_of)
+@pytest.mark.parametrize(
+    ("number", "path"), [*enumerate([*OTHERS, *REAL_FILES, *REAL_TRACES])], ids=name_of
+)
 def test_so_do_all_other_files(number: int, path: Path, tmp_path: Path) -> None:
-    check(path, tmp_path, some(number))
-
-
-@real
-@pytest.mark.slow
-@pytest.mark.parametrize(("number", "path"), [*enumerate([*REAL_FILES, *REAL_TRACES])], ids=name_of)
-def test_so_do_real_files(number: int, path: Path, tmp_path: Path) -> None:
+    if not path.exists():
+        pytest.skip(NO_REAL)
     check(path, tmp_path, some(number))

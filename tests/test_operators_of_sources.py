@@ -53,12 +53,11 @@ def comparable(row: Row) -> Row:
 
 
 @pytest.mark.parametrize("spec", REPORTS)
-@pytest.mark.parametrize("trace", TRACES, ids=lambda path: path.name)
-@pytest.mark.parametrize("export", EXPORTS, ids=lambda path: path.name)
-def test_a_trace_and_an_export_say_the_same(trace: Path, export: Path, spec: str) -> None:
-    of_trace, of_export = rows_of(trace, spec), rows_of(export, spec)
-    assert list(of_trace[0]) == list(of_export[0])
-    assert [comparable(row) for row in of_export] == [comparable(row) for row in of_trace]
+@pytest.mark.parametrize("path", [*TRACES[1:], *EXPORTS], ids=lambda path: path.name)
+def test_all_traces_and_exports_say_the_same(path: Path, spec: str) -> None:
+    of_first, found = rows_of(TRACES[0], spec), rows_of(path, spec)
+    assert list(found[0]) == list(of_first[0])
+    assert [comparable(row) for row in found] == [comparable(row) for row in of_first]
 
 
 @pytest.mark.parametrize("path", [*TRACES, *EXPORTS], ids=lambda path: path.name)

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import EVENTS, NSYS, examples, import_file, integer_columns
+from conftest import EVENTS, NSYS, by_turns, examples, import_file, integer_columns
 from hypothesis import given
 from hypothesis import strategies as st
 from pytest import MonkeyPatch
@@ -275,8 +275,7 @@ def events(size: int, *, beside: bool = False) -> Table:
         return taken(connection)
 
 
-@pytest.mark.parametrize("beside", [False, True])
-@pytest.mark.parametrize("size", PAGE_SIZES)
+@pytest.mark.parametrize(("size", "beside"), by_turns(PAGE_SIZES, [False, True], 2))
 def test_events_are_read_without_sqlite(size: int, beside: bool) -> None:
     content, root, rows = events(size, beside=beside)
     for places in ([ID, 1, 2, 4, 5], [5, 1], [4], []):

@@ -25,14 +25,6 @@ HOST = socket.gethostname()
 OTHER_NAMESPACE = pid_namespace() + 1
 
 
-@pytest.fixture
-def dead_pid() -> int:
-    """The number of a process that is no more."""
-    process = subprocess.Popen([sys.executable, "-c", ""])
-    process.wait()
-    return process.pid
-
-
 @contextmanager
 def later(monkeypatch: pytest.MonkeyPatch, seconds: float) -> Iterator[None]:
     """A clock that is so much ahead."""

@@ -10,7 +10,7 @@ import sqlite3
 import statistics
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -24,10 +24,10 @@ from conftest import (
     REAL,
     REAL_FILES,
     Shelf,
-    by_turns,
     few,
     name_of,
     real,
+    with_slow,
 )
 from one_answer import EXAMPLES
 from slow_versions import outermost
@@ -43,34 +43,18 @@ PARTS = ("host", "launch", "queue", "migration", "profiler", "unknown", "end")
 TYPES = {"int": pa.int64(), "float": pa.float64(), "text": pa.dictionary(pa.int64(), pa.string())}
 OF_OTHER_SOURCES = [path for path in EXAMPLES if path.parent != NSYS]
 # In `make test` every report sees a file of each source and every file a few reports.
-every_report_on_a_fixture = pytest.mark.parametrize(
-    ("path", "report"),
-    by_turns([*NSYS_FILES, *ODD_FILES, *OF_OTHER_SOURCES], REPORTS, 8, whole=EXAMPLES),
-    ids=name_of,
-)
+EVERY = [*NSYS_FILES, *ODD_FILES, *OF_OTHER_SOURCES]
+SOME = [(path, REPORTS if path in EXAMPLES else REPORTS[i % 16 :: 16]) for i, path in enumerate(EVERY)]
 # Events that begin at once on one thread, and gaps of two devices, have nothing that sets them apart.
 ROWS_ALIKE = ("idle_gaps", "timeline_events")
-every_real_file = pytest.mark.parametrize("path", few(REAL_FILES, 5), ids=name_of)
-every_report = pytest.mark.parametrize("report", REPORTS)
+every_real_file = pytest.mark.parametrize("path", few(REAL_FILES, 4), ids=name_of)
+every_kind_of_idle_time = pytest.mark.parametrize(
+    ("path", "kind"),
+    with_slow(((path, kind), i % 3 == 0 and (i // 3 + j) % 3 == 0)
+              for i, path in enumerate(REAL_FILES) for j, kind in enumerate(IDLE_KINDS)),
+    ids=name_of,
+)  # fmt: skip
 CLOVERLEAF = REAL / "nsys_sqlite" / "hpcgroup+pipit__perlmutter-cloverleaf-cuda.sqlite"
-
-Kept = dict[Path, api.OpenProfile]
-
-
-@pytest.fixture(scope="module")
-def kept() -> Iterator[Kept]:
-    profiles: Kept = {}
-    yield profiles
-    for profile in profiles.values():
-        profile.close()
-
-
-def stored(path: Path, shelf: Shelf, kept: Kept) -> api.OpenProfile:
-    """The imported profile, opened once."""
-    if path not in kept:
-        kept[path] = api.open(shelf.store(path))
-    return kept[path]
-
 
 def check(profile: api.OpenProfile, name: str) -> None:
     """A report has the declared columns and types, or lacks what the profile really lacks."""
@@ -104,16 +88,19 @@ def check(profile: api.OpenProfile, name: str) -> None:
         assert sizes == sorted(sizes, reverse=True)
 
 
-@every_report_on_a_fixture
-def test_a_report_on_a_fixture(path: Path, report: str, shelf: Shelf, kept: Kept) -> None:
-    check(stored(path, shelf, kept), report)
+@pytest.mark.parametrize(
+    ("path", "names"), [*SOME, *few([(path, REPORTS) for path in EVERY], 0)], ids=name_of
+)
+def test_reports_on_a_fixture(path: Path, names: Sequence[str], shelf: Shelf) -> None:
+    for name in names:
+        check(shelf.opened(path), name)
 
 
 @real
 @every_real_file
-@every_report
-def test_a_report_on_a_real_file(path: Path, report: str, shelf: Shelf, kept: Kept) -> None:
-    check(stored(path, shelf, kept), report)
+def test_reports_on_a_real_file(path: Path, shelf: Shelf) -> None:
+    for name in REPORTS:
+        check(shelf.opened(path), name)
 
 
 def told(profile: api.OpenProfile) -> dict[str, Any]:
@@ -131,20 +118,20 @@ def _rows_without_order(report: Report) -> object:
     return sorted(rows, key=repr)
 
 
-@pytest.mark.parametrize("path", few([*NSYS_FILES, *ODD_FILES, *OF_OTHER_SOURCES], 8), ids=name_of)
-def test_reports_on_fixture_in_place_equal_those_of_store(path: Path, shelf: Shelf, kept: Kept) -> None:
+@pytest.mark.parametrize("path", few([*NSYS_FILES, *ODD_FILES, *OF_OTHER_SOURCES], 4), ids=name_of)
+def test_reports_on_fixture_in_place_equal_those_of_store(path: Path, shelf: Shelf) -> None:
     with api.open(path) as profile:
-        assert told(profile) == told(stored(path, shelf, kept))
+        assert told(profile) == told(shelf.opened(path))
 
 
 @real
 @pytest.mark.parametrize("path", few(REAL_FILES, 1), ids=name_of)
-def test_reports_on_real_file_in_place_equal_those_of_store(path: Path, shelf: Shelf, kept: Kept) -> None:
+def test_reports_on_real_file_in_place_equal_those_of_store(path: Path, shelf: Shelf) -> None:
     with api.open(path) as profile:
-        assert told(profile) == told(stored(path, shelf, kept))
+        assert told(profile) == told(shelf.opened(path))
 
 
-@pytest.mark.parametrize("path", few([*NSYS_FILES, *ODD_FILES], 2), ids=name_of)
+@pytest.mark.parametrize("path", few([*NSYS_FILES, *ODD_FILES], 1), ids=name_of)
 def test_reports_computed_concurrently_equal_those_computed_alone(
     path: Path, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -183,12 +170,11 @@ def recorded(profile: api.OpenProfile, *facts: Fact) -> None:
 
 
 @real
-@every_real_file
-@pytest.mark.parametrize("kind", IDLE_KINDS)
+@every_kind_of_idle_time
 def test_the_parts_of_every_gap_add_up_to_it(
-    path: Path, kind: str, shelf: Shelf, kept: Kept
+    path: Path, kind: str, shelf: Shelf
 ) -> None:
-    profile = stored(path, shelf, kept)
+    profile = shelf.opened(path)
     recorded(profile, Fact.KERNELS)
     wrong = [row for row in profile.report("idle_gaps", idle=(kind,)).rows()
              if sum(row[f"{part}_ns"] for part in PARTS) != row["dur_ns"] or row["dur_ns"] <= 0
@@ -197,12 +183,11 @@ def test_the_parts_of_every_gap_add_up_to_it(
 
 
 @real
-@every_real_file
-@pytest.mark.parametrize("kind", IDLE_KINDS)
+@every_kind_of_idle_time
 def test_a_summary_of_gaps_adds_up_to_the_gaps(
-    path: Path, kind: str, shelf: Shelf, kept: Kept
+    path: Path, kind: str, shelf: Shelf
 ) -> None:
-    profile = stored(path, shelf, kept)
+    profile = shelf.opened(path)
     recorded(profile, Fact.KERNELS)
     summary: Counter[Any] = Counter()
     listing: Counter[Any] = Counter()
@@ -220,9 +205,9 @@ def test_a_summary_of_gaps_adds_up_to_the_gaps(
 @real
 @every_real_file
 def test_idle_time_is_the_window_less_busy_time_and_all_gaps(
-    path: Path, shelf: Shelf, kept: Kept
+    path: Path, shelf: Shelf
 ) -> None:
-    profile = stored(path, shelf, kept)
+    profile = shelf.opened(path)
     recorded(profile, Fact.KERNELS)
     gaps: Counter[int | None] = Counter()
     for row in profile.report("idle_gaps").rows():
@@ -233,8 +218,8 @@ def test_idle_time_is_the_window_less_busy_time_and_all_gaps(
 
 @real
 @every_real_file
-def test_what_the_host_did_adds_up_to_the_host_parts(path: Path, shelf: Shelf, kept: Kept) -> None:
-    profile = stored(path, shelf, kept)
+def test_what_the_host_did_adds_up_to_the_host_parts(path: Path, shelf: Shelf) -> None:
+    profile = shelf.opened(path)
     recorded(profile, Fact.KERNELS, Fact.API_LINKS)
     host = sum(row["host_sum_ns"] for row in profile.report("idle_host").rows())
     assert host == sum(row["host_ns"] for row in profile.report("idle_gaps").rows())
@@ -262,8 +247,8 @@ def tables(path: Path) -> set[str]:
 
 @real
 @every_real_file
-def test_kernels_against_sql(path: Path, shelf: Shelf, kept: Kept) -> None:
-    profile = stored(path, shelf, kept)
+def test_kernels_against_sql(path: Path, shelf: Shelf) -> None:
+    profile = shelf.opened(path)
     recorded(profile, Fact.KERNELS)
     by_name: dict[str, list[int]] = {}
     for name, dur in source(path, """
@@ -301,10 +286,10 @@ LINKED = """SELECT call.nameId, call.eventClass, op."end" - op.start
     (LINKED.format("MEMSET"), None, "memset_sum_ns"),
 ], ids=["calls", "kernels", "copies", "sets"])  # fmt: skip
 def test_calls_against_sql(
-    path: Path, statement: str, count: str | None, total: str, shelf: Shelf, kept: Kept
+    path: Path, statement: str, count: str | None, total: str, shelf: Shelf
 ) -> None:
     """Joined within each process: ids of two processes collide."""
-    profile = stored(path, shelf, kept)
+    profile = shelf.opened(path)
     recorded(profile, Fact.API_CALLS, Fact.KERNELS)
     if not set(re.findall(r"CUPTI_\w+", statement)) <= tables(path):
         pytest.skip("no such table in this file")
@@ -327,8 +312,8 @@ def test_calls_against_sql(
 
 @real
 @every_real_file
-def test_outermost_calls_against_sql(path: Path, shelf: Shelf, kept: Kept) -> None:
-    profile = stored(path, shelf, kept)
+def test_outermost_calls_against_sql(path: Path, shelf: Shelf) -> None:
+    profile = shelf.opened(path)
     recorded(profile, Fact.API_CALLS)
     threads: dict[int, list[tuple[int, int]]] = {}
     for thread, start, end in source(path, """SELECT globalTid, start, "end"
@@ -344,8 +329,8 @@ def test_outermost_calls_against_sql(path: Path, shelf: Shelf, kept: Kept) -> No
 
 @real
 @every_real_file
-def test_busy_time_against_sql(path: Path, shelf: Shelf, kept: Kept) -> None:
-    profile = stored(path, shelf, kept)
+def test_busy_time_against_sql(path: Path, shelf: Shelf) -> None:
+    profile = shelf.opened(path)
     recorded(profile, Fact.KERNELS)
     rows = profile.report("overview").rows()
     if len(rows) != 1:
@@ -365,9 +350,9 @@ def test_busy_time_against_sql(path: Path, shelf: Shelf, kept: Kept) -> None:
 
 
 @real
-def test_cloverleaf_against_another_tool(shelf: Shelf, kept: Kept) -> None:
+def test_cloverleaf_against_another_tool(shelf: Shelf) -> None:
     """The totals that pipit reads from the same file."""
-    profile = stored(CLOVERLEAF, shelf, kept)
+    profile = shelf.opened(CLOVERLEAF)
     (device,) = profile.report("overview").rows()
     assert (device["kernel_count"], device["kernel_sum_ns"]) == (1_312, 294_404_540)
     moved = {row["direction"]: (0, 0) for row in profile.report("transfers").rows()}

@@ -18,7 +18,7 @@ from nsysconv.errors import UsageError
 
 Row = dict[str, Any]
 ADD, NORM, GEMM = "elementwise_add", "layer_norm_kernel", "ampere_sgemm_128x64_nn"
-# docs/definitions.md, Sequences of kernels.
+# docs/definitions/kernels.md, Sequences of kernels.
 TIMES = ((ADD, 0, 10), (NORM, 12, 20), (GEMM, 20, 50), (ADD, 50, 60), (NORM, 63, 70), (GEMM, 70, 99))
 
 

@@ -18,7 +18,7 @@ from nsysconv.facts import Fact
 
 COPY = "cudaMemcpyAsync"
 
-# docs/definitions.md, launches: latencies 25, 100, 50 and 10; queue times 15, none, 30, 5.
+# docs/definitions/launches.md, launches: latencies 25, 100, 50 and 10; queue times 15, none, 30, 5.
 EXAMPLE = (
     Call(1000, 1010, 1), Kernel(1025, 1030, 1),
     Call(2000, 2500, 2, name=COPY), Memcpy(2100, 2200, 2),
@@ -282,7 +282,7 @@ def _lengths(waiting: list[tuple[int, int]]) -> list[int]:
     return found
 
 
-# -- several calls of one correlation id, and two kernels of one launch (docs/definitions.md)
+# -- several calls of one correlation id, and two kernels of one launch (docs/definitions/launches.md)
 
 HIP, EXT, HIP_GRAPH = "hipLaunchKernel", "hipExtModuleLaunchKernel", "hipGraphLaunch"
 

@@ -13,7 +13,7 @@ from nsysconv import Slice, api
 from nsysconv.errors import UsageError
 from nsysconv.timeline.range_names import split_name
 
-# docs/definitions.md, Names of ranges.
+# docs/definitions/ranges-and-operators.md, Names of ranges.
 EXAMPLE = (
     Range(0, 400, "ProfilerStep#7"),
     Range(50, 150, "aten::to, op_id = 12"), Range(200, 220, "aten::to, op_id = 15"),

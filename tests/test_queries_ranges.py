@@ -16,14 +16,16 @@ from nsysconv.facts import Fact
 
 RECORDED = Path(__file__).parent / "recorded"
 
-# docs/definitions.md, Projection: A1 at 150 and A2 at 380 start in forward [100, 400), A3 not.
+# docs/definitions/ranges-and-operators.md, Projection: A1 at 150 and A2 at 380 start in forward
+# [100, 400), A3 not.
 EXAMPLE = (
     Range(100, 400, "forward"),
     Call(150, 170, 1), Call(380, 430, 2), Call(440, 450, 3),
     Kernel(300, 500, 1), Kernel(600, 900, 2), Kernel(900, 960, 3),
 )  # fmt: skip
 
-# docs/definitions.md, Nesting of ranges; a kernel of 10 ns launched in each of the four.
+# docs/definitions/ranges-and-operators.md, Nesting of ranges; a kernel of 10 ns launched in each of
+# the four.
 NESTED = (
     Range(0, 400, "step"), Range(50, 200, "load"), Range(100, 150, "copy"), Range(250, 350, "compute"),
     Call(10, 11, 1), Call(60, 61, 2), Call(110, 111, 3), Call(260, 261, 4),
@@ -99,7 +101,7 @@ def test_launches_of_other_threads_count_for_start_end_ranges_and_with_any_threa
     assert (found["pushed"]["kernel_count"], found["started"]["kernel_count"]) == (1, 1)
 
 
-# docs/definitions.md, Projection: threads 11 and 12 are its 1 and 2.
+# docs/definitions/ranges-and-operators.md, Projection: threads 11 and 12 are its 1 and 2.
 OTHERS = (
     Range(0, 400, "step"), Range(120, 320, "backward"), Range(220, 300, "hook", tid=12),
     Call(50, 51, 1), Kernel(500, 550, 1), Call(250, 251, 4, tid=12), Kernel(600, 607, 4),

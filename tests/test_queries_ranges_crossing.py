@@ -13,8 +13,9 @@ from small_store import Call, Kernel, Operator, Range, answers, opened
 
 import nsysconv
 
-# docs/definitions.md, Nesting of ranges: of two domains, whose ranges end independently of each other. A
-# kernel of 1 ns is launched in each, and one where outer is over and lib:io is not.
+# docs/definitions/ranges-and-operators.md, Nesting of ranges: of two domains, whose ranges end
+# independently of each other. A kernel of 1 ns is launched in each, and one where outer is over and
+# lib:io is not.
 CROSSING = (
     Range(0, 100, "outer"), Range(50, 250, "io", domain=1), Range(150, 200, "next"),
     Call(10, 11, 1), Call(60, 61, 2), Call(160, 161, 3), Call(120, 121, 4),

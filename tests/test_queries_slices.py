@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
 import pytest
-from conftest import FIXTURES, Shelf, few
+from conftest import FIXTURES, NSYS, Shelf, few
 from test_queries_contract import TYPES
 
 from nsysconv import api
@@ -55,23 +54,7 @@ TRACES = ("idle_gaps", "nvtx_pushpop_trace")
 REFUSALS = ("no range", "no step", "too few steps", "no device", "no GPU operation was launched",
             "not on one clock", "the slice is empty")  # fmt: skip
 
-Kept = dict[str, api.OpenProfile]
-every_example = pytest.mark.parametrize("example", few(EXAMPLES, 9))
-
-
-@pytest.fixture(scope="module")
-def kept() -> Iterator[Kept]:
-    profiles: Kept = {}
-    yield profiles
-    for profile in profiles.values():
-        profile.close()
-
-
-def stored(example: str, shelf: Shelf, kept: Kept) -> api.OpenProfile:
-    """The imported profile, opened once."""
-    if example not in kept:
-        kept[example] = api.open(shelf.store(FIXTURES / example))
-    return kept[example]
+every_example = pytest.mark.parametrize("example", few(EXAMPLES, 5))
 
 
 def asked(profile: api.OpenProfile, name: str, part: api.Slice | None) -> Report | str:
@@ -87,10 +70,10 @@ def asked(profile: api.OpenProfile, name: str, part: api.Slice | None) -> Report
         return error.what
 
 
-@pytest.mark.parametrize(("example", "which"), few(product(EXAMPLES, SLICES), 31))
-def test_reports_on_slices(example: str, which: str, shelf: Shelf, kept: Kept) -> None:
+@pytest.mark.parametrize(("example", "which"), few(product(EXAMPLES, SLICES), 11))
+def test_reports_on_slices(example: str, which: str, shelf: Shelf) -> None:
     """All of them: none fails, keys stay keys, and no figure is less than nothing."""
-    profile, part = stored(example, shelf, kept), SLICES[which]
+    profile, part = shelf.opened(FIXTURES / example), SLICES[which]
     for name in REPORTS:
         report = asked(profile, name, part)
         if isinstance(report, str):
@@ -114,9 +97,9 @@ def test_reports_on_slices(example: str, which: str, shelf: Shelf, kept: Kept) -
 
 
 @every_example
-def test_a_slice_of_all_processes_is_the_whole(example: str, shelf: Shelf, kept: Kept) -> None:
+def test_a_slice_of_all_processes_is_the_whole(example: str, shelf: Shelf) -> None:
     """Every report on events, to the last value: nothing is cut, so nothing may change."""
-    profile = stored(example, shelf, kept)
+    profile = shelf.opened(FIXTURES / example)
     for name in REPORTS:
         whole = asked(profile, name, None)
         part = asked(profile, name, api.Slice(processes=_pids(profile)))
@@ -134,9 +117,9 @@ def _pids(profile: api.OpenProfile) -> tuple[int, ...]:
     return tuple(row["pid"] for row in profile.profile.rows("process"))
 
 
-def test_ranks_add_up_to_the_whole(shelf: Shelf, kept: Kept) -> None:
+def test_ranks_add_up_to_the_whole(shelf: Shelf) -> None:
     """Slices by process part the kernels, the calls and the bytes."""
-    profile = stored("nsys/two_processes_two_gpus-3.24.7.sqlite", shelf, kept)
+    profile = shelf.opened(NSYS / "two_processes_two_gpus-3.24.7.sqlite")
     for report, keys, value in (
         ("kernels", ("device_id", "name"), "kernel_sum_ns"),
         ("api_vs_kernel", ("layer", "name"), "api_sum_ns"),

@@ -92,7 +92,7 @@ def test_split_by_device_real_files_are_what_they_were(name: str, report: str) -
 # -- over devices
 
 
-# The example of docs/definitions.md, "Over devices".
+# The example of docs/definitions/basics.md, "Over devices".
 EXAMPLE = (Kernel(0, 100, name="gemm"), Kernel(200, 300, name="gemm"),
            Kernel(0, 250, name="gemm", device=1), Kernel(300, 400, name="norm", device=1))  # fmt: skip
 
@@ -279,8 +279,7 @@ def made_up(seed: int) -> list[Row]:
     return rows
 
 
-@pytest.mark.parametrize("split", ["device", "rank"])
-@pytest.mark.parametrize("report", ADD_UP)
+@pytest.mark.parametrize(("report", "split"), by_turns(ADD_UP, ["device", "rank"], 2))
 def test_rows_that_are_split_add_up_to_the_others(report: str, split: str) -> None:
     keys, values = ADD_UP[report]
     for seed in range(3):

@@ -102,7 +102,7 @@ def test_the_account_of_a_slice(path: Path, part: dict[str, Any], shelf: Shelf) 
         pytest.skip(f"no such part of it: {error}")
 
 
-# The span of docs/definitions.md with a session around it: 20 before, the rest as there, 30 after.
+# The span of docs/definitions/idle.md with a session around it: 20 before, the rest as there, 30 after.
 EXAMPLE = (
     Kernel(20, 60, name="K1"),
     Kernel(50, 80, stream=8, name="K2"),

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from answers import NO_API_CALL
-from conftest import FIXTURES, Shelf, in_any_order, oldest_and_newest
+from conftest import FIXTURES, Shelf, few, in_any_order, oldest_and_newest
 from scenarios import EXPECTED
 from workload_rows import (
     DATABASES,
@@ -149,6 +149,10 @@ class Recording:
     def path(self) -> Path:
         return self.files[0].path
 
+    @property
+    def is_trace(self) -> bool:
+        return isinstance(self.files[0].expected[0], Kineto)
+
     def __str__(self) -> str:
         return f"{self.files[0]}-{'in_place' if self.in_place else 'imported'}"
 
@@ -168,7 +172,14 @@ def known() -> dict[Recording, Told]:
     return {}
 
 
-@pytest.fixture(params=oldest_and_newest(recordings()), ids=str)
+# The oldest and the newest of each: an export imported or in place, by turns.
+RECORDINGS = recordings()
+TURNS = [each for i, each in enumerate(RECORDINGS) if i % 4 in (0, 3) or each.is_trace]
+
+
+@pytest.fixture(params=[
+    *oldest_and_newest(TURNS), *few([each for each in RECORDINGS if each not in TURNS], 0)
+], ids=str)  # fmt: skip
 def told(request: pytest.FixtureRequest, known: dict[Recording, Told], shelf: Shelf) -> Told:
     recording: Recording = request.param
     if recording not in known:

@@ -126,9 +126,10 @@ ROWS: dict[str, tuple[Sequence[Sequence[Row]], str, dict[str, Any], str, list[tu
 @pytest.mark.parametrize(("ranks", "name", "asked", "columns", "rows"), ROWS.values(), ids=ROWS)
 def test_rows_over_ranks(
     ranks: Sequence[Sequence[Row]], name: str, asked: dict[str, Any], columns: str,
-    rows: list[tuple[Any, ...]], tmp_path: Path,
+    rows: list[tuple[Any, ...]], ten: Path, tmp_path: Path,
 ) -> None:  # fmt: skip
-    found = report(make(tmp_path / "job.db", *ranks), name, **asked)
+    store = ten if ranks is TEN else make(tmp_path / "job.db", *ranks)
+    found = report(store, name, **asked)
     assert picked(found, *columns.split()) == rows
     assert len(found.profiles) == (len(ranks) if "slice" not in asked else 2)
 

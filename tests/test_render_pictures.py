@@ -331,7 +331,7 @@ def test_without_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
     assert raised.value.hint == "Install it: pip install 'nsysconv[plot]'"
 
 
-@pytest.mark.parametrize("name", few(DRAWN, 12))
+@pytest.mark.parametrize("name", few(DRAWN, 5))
 def test_each_report_of_a_profile_shows_itself(name: str) -> None:
     sources = {
         "ranges": NSYS / "ranges-3.28.1.sqlite",

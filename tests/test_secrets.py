@@ -61,7 +61,7 @@ def test_no_secret_in_anything_a_store_shows(shelf: Shelf, path: Path) -> None:
         assert [text for text in everything(store) if SECRET in text] == []
 
 
-@pytest.mark.parametrize("path", few(FILES, 12), ids=name_of)
+@pytest.mark.parametrize("path", few(FILES, 5), ids=name_of)
 def test_no_secret_in_anything_shown_in_place(shelf: Shelf, path: Path) -> None:
     assert [text for text in everything(shelf.in_place(path)) if SECRET in text] == []
 

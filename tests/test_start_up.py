@@ -111,14 +111,6 @@ def test_every_command_loads_what_it_needs_and_no_more(tmp_path: Path) -> None:
     assert {"sqlalchemy", "numpy", "rich"} <= packages["report of a store"]
 
 
-def test_the_measurement_sees_packages_and_who_asks(tmp_path: Path) -> None:
-    modules, asked = imports.traced(cold_commands(tmp_path)["report of a store"])
-    assert {"sqlalchemy", "numpy", "typer"} <= imports.third_party(modules)
-    assert "pyarrow.lib" in modules
-    assert asked["typer"] == "nsysconv.cli.app"
-    assert asked["nvtx"] == "nsysconv.phases"
-
-
 def test_a_library_import_loads_nothing_large(tmp_path: Path) -> None:
     """`import nsysconv` in a notebook: what is not used costs nothing."""
     done = imports.loaded_by("import nsysconv; nsysconv.Slice", CHILD_ENVIRONMENT)

@@ -89,7 +89,7 @@ def worker() -> Iterator[Worker]:
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An export that takes long enough to be killed in the middle of its import."""
     path = tmp_path_factory.mktemp("large") / "large.sqlite"
-    repeat_export.generate(path, NSYS / "two_processes_one_gpu-3.24.14.sqlite", 40_000)
+    repeat_export.generate(path, NSYS / "two_processes_one_gpu-3.24.14.sqlite", 20_000)
     return path
 
 
@@ -231,14 +231,6 @@ def _partial(store: Path, pid: int, beside: str = "") -> Path:
         ours = partial.name
     assert f"-{os.getpid()}-" in ours
     return store.with_name(ours.replace(f"-{os.getpid()}-", f"-{pid}-") + beside)
-
-
-@pytest.fixture
-def dead_pid() -> int:
-    """The number of a process that is no more."""
-    process = subprocess.Popen([sys.executable, "-c", ""])
-    process.wait()
-    return process.pid
 
 
 @pytest.mark.parametrize(("name", "old", "endings"), [

@@ -7,7 +7,7 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from conftest import FIXTURES, NSYS, Shelf, import_file
+from conftest import FIXTURES, NSYS, Shelf, by_turns, import_file, name_of
 
 from nsysconv import api, schema
 from nsysconv.errors import InputError
@@ -43,8 +43,7 @@ def test_each_version_but_the_first_says_what_it_added() -> None:
     assert not schema.columns_since(schema.SCHEMA_VERSION)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("source", FILES, ids=lambda path: path.stem)
+@pytest.mark.parametrize(("source", "version"), by_turns(FILES, VERSIONS, 2), ids=name_of)
 def test_rows_are_those_of_today_but_for_later_columns(
     tmp_path: Path, shelf: Shelf, source: Path, version: int
 ) -> None:

@@ -182,7 +182,7 @@ def left_in(folder: Path) -> Iterator[str]:
             yield str(path)
 
 
-@pytest.mark.parametrize(("command", "turn"), by_turns(COMMANDS, range(4), 4))
+@pytest.mark.parametrize(("command", "turn"), by_turns(COMMANDS, range(16), 16))
 def test_no_command_shows_a_password(
     command: str, turn: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -192,7 +192,7 @@ def test_no_command_shows_a_password(
     here.mkdir()
     values = {"F": str(FILE), "S": "select 1"}
     found = []
-    for address in ADDRESSES[turn::4]:
+    for address in ADDRESSES[turn::16]:
         words = [values.get(word) or word.replace("A", address) for word in command.split()]
         said = run(*words, cwd=here)
         assert said.status, (words, said)

@@ -184,19 +184,17 @@ def test_what_is_read_at_once_is_of_one_moment(store: Path) -> None:
         assert len(opened.profiles()) == 3
 
 
-@pytest.mark.parametrize(
-    "read",
-    [
-        lambda profile: profile.report("kernels"),
-        lambda profile: profile.reports(),
-        lambda profile: profile.events("kernel"),
-        lambda profile: profile.why("kernel:1"),
-    ],
-    ids=["report", "reports", "events", "why"],
-)
-def test_profile_that_was_replaced_while_it_was_open_is_an_error(
-    read: Callable[[OpenProfile], object], store: Path
-) -> None:
+READS: dict[str, Callable[[OpenProfile], object]] = {
+    "reports": lambda profile: profile.reports(["kernels", "overview"]),
+    "report": lambda profile: profile.report("kernels"),
+    "events": lambda profile: profile.events("kernel"),
+    "why": lambda profile: profile.why("kernel:1"),
+}
+
+
+@pytest.mark.parametrize("what", READS)
+def test_profile_that_was_replaced_while_it_was_open_is_an_error(what: str, store: Path) -> None:
+    read = READS[what]
     with nsysconv.open(f"{store}@basic-3.25.0") as profile:
         read(profile)
         profile.forget()

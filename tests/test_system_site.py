@@ -35,7 +35,7 @@ def test_the_site_searches_from_a_disk(tmp_path: Path) -> None:
         page.goto((tmp_path / "index.html").as_uri())
         page.keyboard.press("/")
         page.keyboard.type("stragglers", delay=20)
-        found = page.locator(".md-search-result a[href*='definitions.html']").first
+        found = page.locator(".md-search-result a[href*='definitions/communication.html']").first
         found.wait_for(state="attached", timeout=20_000)
         browser.close()
     assert all(url.startswith(tmp_path.as_uri()) for url in asked), asked

@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from conftest import CHILD_ENVIRONMENT
+from conftest import CHILD_ENVIRONMENT, by_turns
 from make_names import Work
 from make_names import nsys as nsys_export
 
@@ -143,8 +143,9 @@ def many_names(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("moment", [0.4, 1.2])
-@pytest.mark.parametrize("words", [(), ("report", "all", "-f", "json")], ids=["answer", "all"])
+@pytest.mark.parametrize(
+    ("words", "moment"), by_turns([(), ("report", "all", "-f", "json")], [0.4, 1.2], 2)
+)
 def test_signal_ends_command_on_many_names(
     words: tuple[str, ...], moment: float, many_names: Path
 ) -> None:

@@ -397,7 +397,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("fault", "source", "seed"), few(CASES, 45))
+@pytest.mark.parametrize(("fault", "source", "seed"), few(CASES, 14))
 def test_a_planted_fault_is_found(
     fault: str, source: str, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -417,7 +417,7 @@ def test_a_planted_fault_is_found(
     assert seen[1] == seen[0]
 
 
-@pytest.mark.parametrize(("source", "seed"), few([(s, n) for s in SOURCES for n in range(25)], 12))
+@pytest.mark.parametrize(("source", "seed"), few([(s, n) for s in SOURCES for n in range(25)], 4))
 def test_a_healthy_run_is_believed(source: str, seed: int, tmp_path: Path) -> None:
     path = SOURCES[source](training(healthy(random.Random(seed))), tmp_path)
     with api.open(path) as profile:
