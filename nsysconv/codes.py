@@ -67,7 +67,7 @@ TIME_CLASSES = {
     "idle_end": "idle, nothing followed",
     "after": "after the last GPU operation",
 }
-"""The classes of the time account of a device, in their order, in words (docs/definitions.md)."""
+"""The classes of the time account of a device, in their order, in words (docs/definitions/idle.md)."""
 
 TIME_CLASS_COLUMNS = {
     **{name: f"{name}_ns" for name in TIME_CLASSES},

@@ -91,8 +91,8 @@ def api_page() -> Iterator[str]:
 
 
 _INTRODUCTION = """
-`import nsysconv` is the library that the commands are made of; it is typed (`py.typed`). What the numbers
-mean is in [definitions.md](definitions.md), the columns of reports are in [reports.md](reports.md).
+`import nsysconv` is the library that the commands are made of; it is typed (`py.typed`). The
+[definitions](definitions/README.md) explain the numbers, [reports.md](reports.md) the columns of reports.
 
 ```pycon
 >>> import nsysconv

@@ -20,7 +20,7 @@ def reports_page() -> Iterator[str]:
     yield "`nsysconv report TARGET` prints the core reports ("
     yield ", ".join(f"`{name}`" for name in queries.CORE) + "),"
     yield "`nsysconv report TARGET NAME…` those you name."
-    yield "What the numbers mean is in [definitions.md](definitions.md)."
+    yield "What the numbers mean is in the [definitions](definitions/README.md)."
     yield ""
     yield "A report *needs* some facts: without them it is *not recorded*. It *uses* others: without them"
     yield "some of its columns are null. Units are those of JSON, CSV and TSV; text scales them. Columns"

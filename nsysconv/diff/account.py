@@ -1,6 +1,6 @@
 """The account of a change of a run's time: parts, per device, that add up to the change.
 
-Definitions, with a worked example: docs/definitions.md.
+Definitions, with a worked example: docs/definitions/comparing.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The change of a figure, its confidence interval and verdict; the answer to "is it slower?" in a line.
 
-Which interval a figure gets, and what a verdict is: docs/definitions.md, "Comparing two runs".
+Which interval a figure gets, and what a verdict is: docs/definitions/comparing.md, "Comparing two runs".
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Keys under which two profiles' names are matched, however their tools spell them.
 
 The demanglers of NVIDIA, GNU and LLVM, and that of an old profiler, write one C++ name in different
-ways. The key keeps what they agree on (definitions.md, "Names and the name key"): qualified names and
+ways. The key keeps what they agree on (docs/definitions, "Names and the name key"): qualified names and
 template arguments. It is made in one pass over the tokens of a name, with a stack of open brackets and
 no recursion: names come from files of others, and may be long, deep, cut or no C++ at all.
 """

@@ -1,7 +1,7 @@
 """Rows of one side only, set against those of the other side only before a limit on rows speaks.
 
 A kernel that a compiler numbers anew, or that got another name, is no slower for it. What is set against
-what, with a worked example: docs/definitions.md, "Limits".
+what, with a worked example: docs/definitions/comparing.md, "Limits".
 """
 
 from __future__ import annotations

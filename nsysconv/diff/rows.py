@@ -1,6 +1,6 @@
 """Rows of two sides, matched by their keys, steps as one row; and how they vary from step to step.
 
-Formulas, with a worked example: docs/definitions.md.
+Formulas, with a worked example: docs/definitions/comparing.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The time account of a device: each instant in one class, and what ran (docs/definitions.md)."""
+"""The time account of a device: each instant in one class, and what ran (docs/definitions)."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def default_account(timeline: Timeline, device: int) -> Account | None:
 
 @cached_whole_small
 def recording(timeline: Timeline) -> TimeSpan | None:
-    """Return the time that the recording is of (docs/definitions.md); None where the clocks disagree.
+    """Return the time that the recording is of (docs/definitions); None where the clocks disagree.
 
     It is the profiler's session, where the source says when that was. But recorders are switched on and
     off within sessions, and exports cut: where a tenth of the session at most is between the first and

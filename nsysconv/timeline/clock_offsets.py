@@ -1,4 +1,4 @@
-"""One clock for the profiles of a run: times of day, refined by collectives (docs/definitions.md)."""
+"""One clock for the profiles of a run: times of day, refined by collectives (docs/definitions)."""
 
 from __future__ import annotations
 

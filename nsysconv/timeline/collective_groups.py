@@ -1,4 +1,4 @@
-"""A run's collectives together: which ranks met in each, on one clock (docs/definitions.md)."""
+"""A run's collectives together: which ranks met in each, on one clock (docs/definitions)."""
 
 from __future__ import annotations
 

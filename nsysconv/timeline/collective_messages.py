@@ -1,4 +1,4 @@
-"""What a collective does and how much it exchanges, by what is recorded of it (docs/definitions.md)."""
+"""What a collective does and how much it exchanges, by what is recorded of it (docs/definitions)."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _BYTES_BY_TYPE = {name: size for size, names in _TYPES_BY_BYTES.items() for name
 
 @dataclass(frozen=True, order=True)
 class Message:
-    """The data that collectives exchange: `size` is S of docs/definitions.md, in bytes, `group_size` the
+    """The data that collectives exchange: `size` is S of docs/definitions, in bytes, `group_size` the
     ranks in the group; MISSING: not recorded. Messages are ordered by size first.
     """
 

@@ -1,4 +1,4 @@
-"""How long collectives of a run moved data, and ranks waited in them (docs/definitions.md)."""
+"""How long collectives of a run moved data, and ranks waited in them (docs/definitions)."""
 
 from __future__ import annotations
 

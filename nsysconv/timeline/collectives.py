@@ -1,4 +1,4 @@
-"""When processes came to their collectives, and which of these are the same one (docs/definitions.md)."""
+"""When processes came to their collectives, and which of these are the same one (docs/definitions)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Floating-point operations of operators and the bytes of their operands (docs/definitions.md).
+"""Floating-point operations of operators and the bytes of their operands (docs/definitions).
 
 Both come from the shapes, types and values of inputs.
 """
@@ -348,7 +348,7 @@ _FORMULAS: dict[str, Callable[[Shapes, Values], int]] = {
     "aten::_scaled_dot_product_flash_attention_backward": _attention_backward,
     "aten::_scaled_dot_product_efficient_attention_backward": _attention_backward,
 }
-"""The formulas of docs/definitions.md, by operator."""
+"""The formulas of docs/definitions, by operator."""
 # Not those of _scaled_mm: the type of its output, another one than that of its inputs, is not recorded.
 _OPERANDS: dict[str, Callable[[Shapes, Values], Operands]] = {
     "aten::mm": partial(_matmul_operands, first=0),

@@ -1,4 +1,4 @@
-"""Gaps: when a device, its kernels or a stream did nothing, and why (docs/definitions.md)."""
+"""Gaps: when a device, its kernels or a stream did nothing, and why (docs/definitions/idle.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory that a program allocated and freed: how much was in use when, by whom (docs/definitions.md)."""
+"""Memory that a program allocated and freed: how much was in use when, by whom (docs/definitions)."""
 
 from __future__ import annotations
 

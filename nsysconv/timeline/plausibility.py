@@ -1,4 +1,4 @@
-"""Records that cannot be, and work that is not recorded (docs/definitions.md, what is not believed).
+"""Records that cannot be, and work that is not recorded (docs/definitions, what is not believed).
 
 Profilers write records that are well spelled and impossible: a completion stamp that stalled, a time of
 another clock. They drop others. Each is looked for once per profile, and nothing here speaks on a healthy

@@ -1,4 +1,4 @@
-"""Intervals of the CPU projected onto the GPU: when what they launched ran (docs/definitions.md)."""
+"""Intervals of the CPU projected onto the GPU: when what they launched ran (docs/definitions)."""
 
 from __future__ import annotations
 

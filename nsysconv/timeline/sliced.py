@@ -1,4 +1,4 @@
-"""When a slice is, and the time line cut to it (docs/definitions.md)."""
+"""When a slice is, and the time line cut to it (docs/definitions/basics.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps of a program, and what each instant of them went to (docs/definitions.md)."""
+"""Steps of a program, and what each instant of them went to (docs/definitions/steps.md)."""
 
 from __future__ import annotations
 

@@ -280,7 +280,7 @@ class Timeline:
 
     @cached_property
     def clocks_disagree(self) -> bool:
-        """Return whether CPU and GPU times cannot be compared (docs/definitions.md, clocks)."""
+        """Return whether CPU and GPU times cannot be compared (docs/definitions/basics.md, clocks)."""
         if self._lags is None:
             return False
         lowest, highest, _ = self._lags

@@ -1,4 +1,4 @@
-"""Totals: how often and how long by name, of sources without events (docs/definitions.md)."""
+"""Totals: how often and how long by name, of sources without events (docs/definitions/basics.md)."""
 
 from __future__ import annotations
 

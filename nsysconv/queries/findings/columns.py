@@ -11,7 +11,7 @@ COLUMNS = (
     PROFILE,
     Column("rank", Unit.ID, "Rank with the largest cost; null: unknown."),
     Column("device_id", Unit.ID, "Device with the largest cost; null: all."),
-    Column("rule", Unit.TEXT, "The check, see docs/rules.md.", key=True),
+    Column("rule", Unit.TEXT, "The check, see docs/definitions/findings.md.", key=True),
     Column(
         "kind",
         Unit.TEXT,

@@ -244,7 +244,7 @@ def _longest_load(scene: Scene) -> str | None:
 
 
 # What a call may return that is not a failure, beside 0: not ready, peer access is on already, and, at
-# the end of a process, that its context is gone (docs/definitions.md).
+# the end of a process, that its context is gone (docs/definitions/findings.md).
 _NO_FAILURES = np.array([4, 600, 704, 709])
 _FAILURES = {
     1: "invalid value", 2: "out of memory", 98: "invalid device function",
