@@ -96,7 +96,7 @@ def test_a_run_answers_for_the_rank_with_most(tmp_path: Path) -> None:
     same = "also seen as copy_bound 20.0 %"
     first = f"1. pageable_copies, saves up to 20.0 % (rank 39, GPU 0; on 37 GPUs; {same}): "
     assert first in said
-    assert "2. rank_imbalance, saves up to 9.8 %: ranks have unequal amounts of work" in said
+    assert "2. rank_imbalance, saves up to 9.8 % (rank 0): ranks have unequal amounts of work" in said
     without = " ".join(run("job.db", "--ignore", "rank_imbalance", cwd=tmp_path).out.split())
     assert first in without
     assert "rank_imbalance" not in without.replace("left out: rank_imbalance", "")

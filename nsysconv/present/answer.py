@@ -396,7 +396,8 @@ def _item(number: int, row: Row, relations: Sequence[str]) -> list[str]:
 
 
 def _brief_item(number: int, row: Row, relations: Sequence[str]) -> list[str]:
-    several = f" ({'; '.join(relations)})" if relations else ""
+    places = [*([row["where"]] if row["where"] else []), *relations]
+    several = f" ({'; '.join(places)})" if places else ""
     line = f"{number}. {row['rule']}{_amount(row)}{several}: {row['cause']}"
     return [f"{line} → {row['report']}" if len(f"{line} → {row['report']}") <= WIDTH else line]
 

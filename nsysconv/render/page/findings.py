@@ -88,9 +88,9 @@ def _item(
         count = f"; on {row['device_count']:,} GPUs" if row["device_count"] > 1 else ""
         yield f' <span class="quiet">{escape(where)}{count}</span>'
     if same:
-        yield f' <span class="quiet">also seen as {escape(", ".join(same))}</span>'
+        yield f' <span class="quiet">· also seen as {escape(", ".join(same))}</span>'
     if row["part_of"]:
-        yield f' <span class="quiet">part of {escape(row["part_of"])}</span>'
+        yield f' <span class="quiet">· part of {escape(row["part_of"])}</span>'
     yield f'<p>{escape(row["finding"])}</p><p class="quiet">{escape(row["advice"])} '
     address = addresses.of("findings", row)
     shown = f' · <a href="#{escape(address)}">show it in the time line</a>' if address else ""
