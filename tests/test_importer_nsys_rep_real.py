@@ -171,5 +171,6 @@ def _contents(profile: Profile) -> Iterator[tuple[str, Any]]:
 
 
 def without_notes_of_one(told: dict[str, Any]) -> dict[str, Any]:
-    """What a report says, but for notes that only one of two files can have."""
-    return told | {"notes": [note for note in told["notes"] if note[0] not in OF_REPORTS]}
+    """What a report says, but for notes that only one of two files can have, and the exporter's build."""
+    rows = told["rows"] and [{**row, "tool": None} if "tool" in row else row for row in told["rows"]]
+    return told | {"rows": rows, "notes": [note for note in told["notes"] if note[0] not in OF_REPORTS]}

@@ -146,7 +146,8 @@ def test_the_list_says_what_any_rank_can_answer(ranks: Path) -> None:
     assert rows["cuda_api_sum"] == ("yes", None)
     assert rows["steps"] == ("yes", None)
     assert rows["stragglers"] == ("yes", None)
-    assert rows["mpi_event_sum"] == ("no", "MPI calls")
+    # Ranges of a domain named MPI are calls, too.
+    assert rows["mpi_event_sum"] == ("no", "MPI calls, ranges (NVTX, user annotations)")
 
 
 def test_titles_of_the_list_are_whole_at_80_columns(tmp_path: Path) -> None:

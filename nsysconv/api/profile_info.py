@@ -27,6 +27,7 @@ from nsysconv.store.location import parse_location, reading, redacted_target, sp
 from nsysconv.store.read import Profile
 from nsysconv.store.write import tags_of
 from nsysconv.timeline import steps as found_in
+from nsysconv.timeline.annotations import mpi_ranges
 from nsysconv.timeline.operator_calls import may_have_operators
 from nsysconv.timeline.timeline import Timeline
 
@@ -418,6 +419,9 @@ def _not_in_profile(name: str, timeline: Timeline, rank_count: int) -> list[str]
         return [f"steps: no range is called {found_in.STEP_RANGE}"]
     if name == "operators" and not may_have_operators(timeline):
         return [Fact.OPERATORS.label]
+    is_without_mpi = Fact.MPI_CALLS not in timeline.profile.facts
+    if name == "mpi_event_sum" and is_without_mpi and not len(mpi_ranges(timeline)):
+        return [Fact.MPI_CALLS.label]
     return []
 
 

@@ -107,6 +107,12 @@ def named(timeline: Timeline, spans: Spans, pattern: str, domain: str | None = N
     return kept
 
 
+def mpi_ranges(timeline: Timeline) -> Spans:
+    """Return the ranges in domains named MPI, where wrappers of MPI put its calls."""
+    found = ranges(timeline)
+    return found.take(named(timeline, found, "*", "MPI"))
+
+
 def which_named(spans: Spans, fits: Callable[[str], object]) -> Array:
     """Return which intervals have a name that fits, as a mask."""
     fitting = np.array([bool(fits(name)) for name in spans.names], bool)

@@ -13,7 +13,7 @@ from nsysconv.queries.columns import PID, TID, count_column, key_column
 from nsysconv.queries.contract import Query, Request, Result
 from nsysconv.queries.stats import summaries
 from nsysconv.report import MISSING, Column, Unit
-from nsysconv.timeline.annotations import DIRECTIVE, named, operators, ranges
+from nsysconv.timeline.annotations import DIRECTIVE, mpi_ranges, operators
 from nsysconv.timeline.arrays import distinct, factorize
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import OPENACC, OPENACC_EXCLUSIVE, OSRT_CALL, totals
@@ -46,7 +46,6 @@ OSRT_SUM = summaries.table(
 _MPI_SOURCES = {"p2p": "p2p", "collective": "collectives", "wait": "start-wait", "other": "other"}
 
 
-_MPI_DOMAIN = "MPI"
 # Of names of functions, after MPI_ and an I for those that return at once.
 _MPI_NAMES = {
     "p2p": re.compile(r"[BRS]?send|recv|sendrecv|m?probe|mrecv"),
@@ -69,9 +68,7 @@ def _mpi_rows(timeline: Timeline, request: Request) -> list[summaries.Row]:
 
 
 def _mpi_rows_of_ranges(timeline: Timeline) -> list[summaries.Row]:
-    # Tools that wrap MPI's functions put them into NVTX ranges of a domain of this name.
-    found = ranges(timeline)
-    found = found.take(named(timeline, found, "*", _MPI_DOMAIN))
+    found = mpi_ranges(timeline)
     if not len(found):
         raise NotRecorded("mpi_event_sum", [Fact.MPI_CALLS])
     group, (ids,) = factorize(found.name)
