@@ -218,6 +218,11 @@ class Slow:
         # What is on no stream comes behind all streams.
         inside.sort(key=lambda op: (op.stream is None, op.stream or 0))
         call = self.owner(inside[0]) if inside else None
+        if inside and isinstance(inside[0], Migration):
+            # The host caused it: its thread is that of the last call of the process that had begun.
+            begun = [(c.start, place) for place, c in enumerate(self.calls)
+                     if c.pid == inside[0].pid and c.start is not None and c.start < end]  # fmt: skip
+            call = self.calls[max(begun)[1]] if begun else None
         parts = dict.fromkeys(PARTS, 0)
         during, part_at = [], {}
         for t in range(begin, end):
@@ -230,13 +235,14 @@ class Slow:
     def _part(self, t: int, enders: list[Any], call: Call | None) -> str:
         if not enders:
             return "end"
-        if isinstance(enders[0], Migration):
+        of_pages = isinstance(enders[0], Migration)
+        if of_pages and call is None:
             return "migration"
         if call is None or call.start is None or call.end is None:
             return "unknown"
-        if t >= call.end:
+        if t >= call.end and not of_pages:
             return "queue"
-        if t >= call.start:
+        if t >= call.start and not of_pages:
             return "launch"
         at_work = any(o.kind == "profiler" and o.pid == call.pid and o.start <= t < o.end
                       for o in self.overheads)  # fmt: skip

@@ -526,7 +526,8 @@ CLASSES_OF = {
     "synchronous_copies": (*_COPIES, *_IDLE),
     "small_copies": (*_COPIES, *_IDLE),
     "allocation": ("before_ns", "after_ns", *_IDLE),
-    "page_migration": ("before_ns", "after_ns", "exposed_um_ns"),
+    # Beside a kernel, which waits for them, too.
+    "page_migration": ("before_ns", "after_ns", "exposed_um_ns", "computation_union_ns"),
     "exposed_communication": ("exposed_communication_ns",),
     "host_collectives": _IDLE,
     "bucket_size": ("exposed_communication_ns",),
