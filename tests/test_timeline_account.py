@@ -308,6 +308,16 @@ def test_accounts_stay_when_events_are_dropped(monkeypatch: pytest.MonkeyPatch) 
         assert accounts(profile.timeline) is before
 
 
+def test_idle_time_before_a_migration_is_the_host_s_in_a_part_of_it() -> None:
+    """The call at 2 is the last one before the migration at 3, also of [0, 2)."""
+    rows = (
+        Kernel(0, 1), Call(2, 2, 1, name="cudaMemcpyAsync"), Migration(3, 4), Kernel(4, 5),
+    )  # fmt: skip
+    with opened(*rows) as profile:
+        found = account(profile.timeline, 0, TimeSpan(0, 2))
+    assert (found.times["idle_host"], found.times["idle_migration"]) == (1, 0)
+
+
 # -- against the slow version
 
 
@@ -345,7 +355,8 @@ def profiles(draw: st.DrawFn) -> list[Row]:
             rows.append(Kernel(*draw(lasting), draw(ids), draw(streams), 1, draw(devices), NCCL))
         else:
             rows.append(kind(*draw(lasting), draw(ids), draw(streams), 1, draw(devices)))
-    rows += [Overhead(*draw(span)) for _ in range(draw(st.integers(0, 2)))]
+    timed = span.filter(any)  # 0 and 0 are no time
+    rows += [Overhead(*draw(timed)) for _ in range(draw(st.integers(0, 2)))]
     return rows
 
 

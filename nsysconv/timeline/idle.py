@@ -257,9 +257,8 @@ def _launched(timeline: Timeline, found: Gaps) -> tuple[Array, Array]:
     linked = ended & ~migrated & (not timeline.clocks_disagree)
     call = np.where(linked, timeline.owner.take(found.ended_by), -1)
     if migrated.any() and not timeline.clocks_disagree:
-        call[migrated] = _last_calls(
-            timeline.calls, ops.pid.take(found.ended_by[migrated]), found.end[migrated]
-        )
+        by = found.ended_by[migrated]  # a gap may be cut, so its end is not theirs
+        call[migrated] = _last_calls(timeline.calls, ops.pid.take(by), ops.start.take(by))
     return call, migrated
 
 
