@@ -122,7 +122,7 @@ one for the other. All others are the GPU's work."""
 
 @dataclass(frozen=True)
 class RunNoise:
-    """Relative standard deviations of one run.
+    """Hold the relative standard deviations of one run.
 
     Of what the GPU does: `stepped` where steps show the rest, else `single`. `host` is that of the host's
     times, `span` that of steps and windows where the GPU waits for the host (None: as what the GPU does),

@@ -70,15 +70,17 @@ def _recorded(rows: Sequence[Row]) -> list[str]:
 
 
 def _are_one_run(rows: Sequence[Row]) -> bool:
-    # Profiles without ranks, of several profilers or of different GPUs are not of one run.
+    # Profiles without ranks, of several profilers, or of GPUs that differ, are not known to be one run.
     if len({row["profile"] for row in rows}) == 1:
         return True
-    machines = {(row["device"], (row["tool"] or "").partition(" ")[0]) for row in rows}
-    return len(machines) == 1 and all(row["rank"] is not None for row in rows)
+    gpus = {row["device"] for row in rows if row["device"]}
+    tools = {(row["tool"] or "").partition(" ")[0] for row in rows}
+    return len(gpus) <= 1 and len(tools) == 1 and all(row["rank"] is not None for row in rows)
 
 
 def _several_programs(rows: Sequence[Row]) -> Iterator[str]:
-    yield f"{len({row['profile'] for row in rows})} profiles that are not ranks of one run:"
+    count = len({row["profile"] for row in rows})
+    yield f"{count} profiles that are not known to be ranks of one run:"
     for row in rows[:_MOST_PROFILES]:
         label = shorten(row["profile"], _NAME)
         device = f", {shorten(row['device'], _NAME)}" if row["device"] else ""
@@ -387,19 +389,21 @@ def _item(number: int, row: Row, relations: Sequence[str]) -> list[str]:
         what = "profiles" if row["device_id"] is None else "GPUs"
         places.append(f"on {row['device_count']:,} {what}")
     places += relations
-    several = f" ({'; '.join(places)})" if places else ""
     where_to_look = " ".join(filter(None, (row["report"], row["slice"])))
     return [
-        f"{number}. {row['rule']}{_amount(row)}{several}: {row['finding']}",
+        f"{number}. {row['rule']}{_amount(row)}{_in_brackets(places)}: {row['finding']}",
         f"{_INDENT}{row['advice']} → {where_to_look}",
     ]
 
 
 def _brief_item(number: int, row: Row, relations: Sequence[str]) -> list[str]:
     places = [*([row["where"]] if row["where"] else []), *relations]
-    several = f" ({'; '.join(places)})" if places else ""
-    line = f"{number}. {row['rule']}{_amount(row)}{several}: {row['cause']}"
+    line = f"{number}. {row['rule']}{_amount(row)}{_in_brackets(places)}: {row['cause']}"
     return [f"{line} → {row['report']}" if len(f"{line} → {row['report']}") <= WIDTH else line]
+
+
+def _in_brackets(parts: Sequence[str]) -> str:
+    return f" ({'; '.join(parts)})" if parts else ""
 
 
 def _amount(row: Row) -> str:

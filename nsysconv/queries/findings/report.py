@@ -102,7 +102,7 @@ class Partial:
     blind: Mapping[str, str] = field(default_factory=dict)
     rank: int | None = None
     frameworks: tuple[str, ...] = ("cuda",)
-    machine: tuple[str, ...] = ()
+    machine: tuple[str, frozenset[str]] = ("", frozenset())
     steps: int = 0
     arrivals: Any = None
 
@@ -158,10 +158,10 @@ def partial(timeline: Timeline, request: Request) -> Partial:
     )
 
 
-def _machine(timeline: Timeline) -> tuple[str, ...]:
-    # What all profiles of one run have in common: the profiler, and the names of GPUs.
+def _machine(timeline: Timeline) -> tuple[str, frozenset[str]]:
+    # What profiles of one run have in common: the profiler, and the names of GPUs as far as recorded.
     names = {row["name"] for row in timeline.profile.rows("device") if row["name"]}
-    return (timeline.profile.ref.source, *sorted(names))
+    return timeline.profile.ref.source, frozenset(names)
 
 
 def _on_device(
@@ -314,7 +314,9 @@ class Findings:
 
     @property
     def _may_be_one_run(self) -> bool:
-        return len({partial.machine for _, partial in self._partials}) == 1
+        sources, gpus = zip(*(partial.machine for _, partial in self._partials), strict=True)
+        named = {each for each in gpus if each}
+        return len(set(sources)) == 1 and (not named or bool(frozenset.intersection(*named)))
 
     @cached_property
     def _collectives(self) -> stragglers.CollectiveWaits | None:
