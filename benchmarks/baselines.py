@@ -18,6 +18,10 @@ msgspec_operators  the operators of a Kineto trace by name: msgspec, which decod
              durations alone, pandas.DataFrame, group by name, sum.
 pandas_operators  the same of a store: pandas.read_sql of operators, API calls and kernels, group by name,
              sum.
+rocpd_copy   as raw_copy, of what rocprofv3 writes: events, and the links and names that they refer to.
+xplane_python  what scripts do with a profile of XLA: its messages by protobuf's decoder in pure Python,
+             sum of the kernels' durations by name.
+xplane_upb   the same with protobuf's decoder in C.
 chrome_loop  what converters of exports do (nsys2json, nsightful): sqlite3 rows of kernels, copies, sets,
              API calls and ranges, a dictionary each, json.dump of the list; no arrows, no lanes.
 """
@@ -26,8 +30,10 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import sqlite3
 import sys
+from collections import Counter
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -71,6 +77,94 @@ def raw_copy(*paths: Path) -> None:
                     connection.execute(f"INSERT INTO {table} ({kept}) SELECT {kept} FROM source.{table}")
             connection.execute("COMMIT")
             connection.execute("DETACH source")
+
+
+_ROCPD = {
+    "kernel_dispatch": "start, end, pid, tid, agent_id, kernel_id, queue_id, stream_id, event_id, "
+    "private_segment_size, group_segment_size, workgroup_size_x, workgroup_size_y, workgroup_size_z, "
+    "grid_size_x, grid_size_y, grid_size_z",
+    "memory_copy": "start, end, pid, tid, name_id, dst_agent_id, src_agent_id, size, queue_id, "
+    "stream_id, event_id",
+    "region": "start, end, pid, tid, name_id, event_id",
+    "event": "id, category_id, stack_id",
+    "string": "id, string",
+    "info_kernel_symbol": "id, display_name, kernel_name",
+}
+
+
+def rocpd_copy(source: Path, target: Path) -> None:
+    """Copy the columns with the SQLite library that nsysconv uses."""
+    from nsysconv.store.sqlite.connection import PAGE_SIZE, SqliteConnection, sqlite_uri
+
+    with SqliteConnection(sqlite_uri(target, "rwc"), str(target)) as connection:
+        connection.execute(f"PRAGMA page_size={PAGE_SIZE}")
+        connection.execute("PRAGMA journal_mode=MEMORY")
+        connection.execute("PRAGMA synchronous=OFF")
+        connection.attach_source(source, "source")
+        found = connection.rows("SELECT name FROM source.sqlite_master WHERE name LIKE 'rocpd_event%'")
+        suffix = str(found[0]["name"]).removeprefix("rocpd_event")
+        connection.execute("BEGIN")
+        for table, columns in _ROCPD.items():
+            names = ", ".join(f'"{name}"' for name in columns.split(", "))
+            connection.execute(f"CREATE TABLE {table} ({names})")
+            name = f"source.rocpd_{table}{suffix}"
+            connection.execute(f"INSERT INTO {table} ({names}) SELECT {names} FROM {name}")
+        connection.execute("COMMIT")
+
+
+# Message -> its fields: number, name, type, whether it is repeated.
+_XPLANE = {
+    "XStat": "1 metadata_id int64|2 double_value double|3 uint64_value uint64|4 int64_value int64|"
+    "5 str_value string|6 bytes_value bytes|7 ref_value uint64",
+    "XEvent": "1 metadata_id int64|2 offset_ps int64|5 num_occurrences int64|3 duration_ps int64|"
+    "4 stats XStat*",
+    "XLine": "1 id int64|2 name string|3 timestamp_ns int64|4 events XEvent*",
+    "XEventMetadata": "1 id int64|2 name string|5 stats XStat*",
+    "XStatMetadata": "1 id int64|2 name string",
+    "EventEntry": "1 key int64|2 value XEventMetadata",
+    "StatEntry": "1 key int64|2 value XStatMetadata",
+    "XPlane": "1 id int64|2 name string|3 lines XLine*|4 event_metadata EventEntry*|"
+    "5 stat_metadata StatEntry*|6 stats XStat*",
+    "XSpace": "1 planes XPlane*|4 hostnames string*",
+}
+
+
+def xplane_python(source: Path) -> None:
+    """Decode a profile of XLA in Python alone."""
+    os.environ["PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION"] = "python"
+    xplane_upb(source, kind="python")
+
+
+def xplane_upb(source: Path, kind: str = "upb") -> None:
+    """Decode a profile of XLA, and add up its kernels."""
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+    from google.protobuf.internal import api_implementation
+
+    assert api_implementation.Type() == kind
+    file = descriptor_pb2.FileDescriptorProto(name="xplane.proto", package="x", syntax="proto3")
+    types = descriptor_pb2.FieldDescriptorProto
+    for message, fields in _XPLANE.items():
+        added = file.message_type.add(name=message)
+        for number, name, of in (field.split() for field in fields.split("|")):
+            own = of.rstrip("*")
+            field = added.field.add(name=name, number=int(number))
+            field.label = types.LABEL_REPEATED if of != own else types.LABEL_OPTIONAL
+            if own in _XPLANE:
+                field.type, field.type_name = types.TYPE_MESSAGE, f".x.{own}"
+            else:
+                field.type = types.Type.Value(f"TYPE_{own.upper()}")
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file) if hasattr(pool, "Add") else pool.AddSerializedFile(file.SerializeToString())
+    space = message_factory.GetMessageClass(pool.FindMessageTypeByName("x.XSpace"))()
+    space.ParseFromString(source.read_bytes())
+    sums: Counter[str] = Counter()
+    for plane in space.planes:
+        names = {entry.key: entry.value.name for entry in plane.event_metadata}
+        for line in plane.lines:
+            if plane.name.startswith("/device:GPU") and line.name.startswith("Stream #"):
+                for event in line.events:
+                    sums[names.get(event.metadata_id, "")] += event.duration_ps
+    print(len(sums), sums.total())
 
 
 def chrome_loop(source: Path, target: Path) -> None:
@@ -220,7 +314,7 @@ BASELINES = {
     function.__name__: function
     for function in (raw_copy, pandas_sums, json_load, json_load_nogc, msgspec_operators,
                      pandas_operators, hta_parse, pandas_to_sql, pandas_to_sql_multi, pandas_to_parquet,
-                     chrome_loop)
+                     chrome_loop, rocpd_copy, xplane_python, xplane_upb)
 }
 
 if __name__ == "__main__":

@@ -14,7 +14,9 @@ import repeat_export
 import repeat_log
 import repeat_ranks
 import repeat_report
+import repeat_rocpd
 import repeat_trace
+import repeat_xplane
 from measure import DATA, HERE, remove
 
 FIXTURES = HERE.parent / "tests" / "fixtures"
@@ -60,6 +62,16 @@ def trace(source: Path, megabytes: int, suffix: str = "", *, metadata: bool = Fa
 def nvprof(source: Path, rows: int) -> Path:
     """Return a GPU trace that nvprof printed, CSV, repeated."""
     return _made(repeat_log.generate, source, f"{rows}", ".csv", rows)
+
+
+def rocpd(source: Path, kernels: int) -> Path:
+    """Return a database of rocprofv3, repeated."""
+    return _made(repeat_rocpd.generate, source, f"{kernels}", ".db", kernels)
+
+
+def xplane(source: Path, megabytes: int) -> Path:
+    """Return a profile of XLA, repeated."""
+    return _made(repeat_xplane.generate, source, f"{megabytes}", ".xplane.pb", megabytes * 1_000_000)
 
 
 def ranks(source: Path, count: int, kernels: int) -> Path:

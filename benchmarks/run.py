@@ -34,6 +34,8 @@ import jobs_nsys_rep
 import jobs_nvprof
 import jobs_operators
 import jobs_ranks
+import jobs_rocpd
+import jobs_xplane
 import page
 import samples
 from measure import DATA, HERE
@@ -64,6 +66,8 @@ GROUPS: dict[str, Callable[[argparse.Namespace, str], Group]] = {
     "diff": lambda asked, where: jobs_diff.run(asked.real, asked.diff_kernels, asked.runs, where),
     "export": lambda asked, where: jobs_export.run(asked.real, asked.export_kernels,
                                                    asked.trace_kernels, asked.runs, where),
+    "rocpd": lambda asked, where: jobs_rocpd.run(asked.real, asked.rocpd_kernels, asked.runs, where),
+    "xplane": lambda asked, where: jobs_xplane.run(asked.real, asked.xplane_mb, asked.runs, where),
     "ranks": lambda asked, where: jobs_ranks.run(asked.real, asked.ranks, asked.rank_kernels,
                                                  asked.runs, where),
 }  # fmt: skip
@@ -71,11 +75,16 @@ GROUPS: dict[str, Callable[[argparse.Namespace, str], Group]] = {
 PARTS = (*GROUPS, "starts", "samples")
 
 
+def measured() -> list[str]:
+    """Return the groups that were ever run."""
+    return [name for name in GROUPS if (RESULTS / f"{name}.json").exists()]
+
+
 def kept() -> list[Group]:
-    """Return what was found when each group was last run; FileNotFoundError where one never was."""
+    """Return what was found when each group was last run."""
     return [
         Group.from_json(json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8")))
-        for name in GROUPS
+        for name in measured()
     ]
 
 
@@ -117,7 +126,7 @@ def plots(folder: Path) -> dict[str, str]:
     """Draw the plots into `docs/images`; their paths from the page, by the title of the group."""
     (folder / "images").mkdir(exist_ok=True)
     found = {}
-    for name, group in zip(GROUPS, kept(), strict=True):
+    for name, group in zip(measured(), kept(), strict=True):
         path = f"images/performance-{name}.svg"
         if page.draw(group, folder / path):
             found[group.title] = path
@@ -145,6 +154,8 @@ def main() -> None:
         ("--diff-kernels", jobs_diff.KERNELS, "of each of the two exports that are compared"),
         ("--export-kernels", jobs_export.KERNELS, "of the store that is written as Parquet and Arrow"),
         ("--trace-kernels", jobs_export.TRACE_KERNELS, "of the export that is written as a trace"),
+        ("--rocpd-kernels", jobs_rocpd.KERNELS, "of the rocpd database"),
+        ("--xplane-mb", jobs_xplane.MB, "size of the profile of XLA"),
         ("--ranks", jobs_ranks.RANKS, "of the job of many ranks"),
         ("--rank-kernels", jobs_ranks.KERNELS, "of each rank"),
     ):

@@ -1,9 +1,9 @@
 """Rates of right answers of `diff`: pairs of simulated sides, judged by the code that judges profiles.
 
-    python benchmarks/verdict_power.py [--pairs 10000] [--page docs/verdict-power.md]
+    python benchmarks/verdict_power.py [--pairs 10000] [--comparisons 100] [--page docs/verdict-power.md]
 
 Writes the page, and prints it. Exits with 1 where a rate is not the one expected, or a bar is missed
-that is not known to be (`MISSED`). The same number of pairs gives the same page.
+that is not known to be (`MISSED`). The same numbers of pairs and comparisons give the same page.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import simulated_gate as gate
 
 from nsysconv.diff.noise import RUN_NOISE, deviations, runs_ratio_interval, step_half_widths
 
@@ -480,11 +481,17 @@ rates come out. All its rates are met to 0.03 and its halves to 0.3 %, but for:
 """
 
 
-def page(by_case: Mapping[str, Rates], pairs: int) -> str:
+def interval_rates(by_case: Mapping[str, Rates]) -> dict[float, float]:
+    """Return how often five runs per side are within the limit without a change, by their spread."""
+    return {0.01: by_case["white 1 %, 5:5"][WITHIN], 0.02: by_case["white 2 %, 5:5"][WITHIN]}
+
+
+def page(by_case: Mapping[str, Rates], pairs: int, whole: gate.Simulated) -> str:
     """Return the page, in Markdown."""
     of_repeats = min(pairs, PAIRS_OF_REPEATS)
     lines = [HEAD, f"{of_repeats} pairs a case of several runs, {pairs} a case of one run per side.", ""]
     lines += [REPEATS_TEXT, *table(by_case, REPEATS), "", ONE_RUN_TEXT, *table(by_case, ONE_RUN), ""]
+    lines += [*gate.section(whole, interval_rates(by_case)), ""]
     lines += [BARS_TEXT, "| case | rate | has to be | is | why |", "|---|---|---|---:|---|"]
     for bar in bars():
         if bar.is_missed(by_case):
@@ -514,13 +521,18 @@ def main() -> int:
     """Simulate all cases, write the page, and name what is not as expected."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--pairs", type=int, default=PAIRS, help="pairs a case of one run per side")
+    count = gate.UNCHANGED_COMPARISONS
+    parser.add_argument("--comparisons", type=int, default=count, help="whole ones without a change")
     parser.add_argument("--page", type=Path, default=PAGE, help="where the tables go")
     options = parser.parse_args()
     by_case = simulated(options.pairs)
-    text = page(by_case, options.pairs)
+    planted = min(options.comparisons, gate.PLANTED_COMPARISONS)
+    whole = gate.simulated(options.comparisons, planted)
+    text = page(by_case, options.pairs, whole)
     options.page.write_text(text, encoding="utf-8")
     print(text)
-    failures = unexpected(by_case)
+    of_gate = gate.unexpected(whole, interval_rates(by_case))
+    failures = [*unexpected(by_case), *of_gate]
     for failure in failures:
         print(failure, file=sys.stderr)
     return 1 if failures else 0

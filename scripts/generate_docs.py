@@ -16,6 +16,8 @@ from docs_api import api_page
 from docs_ci import comment_block
 from docs_cli import cli_page
 from docs_messages import messages_page
+from docs_peaks import PAGE as PEAKS_PAGE
+from docs_peaks import peaks_table
 from docs_reports import reports_page
 from docs_schema import schema_page
 from docs_sources import sources_page
@@ -31,9 +33,19 @@ PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "messages.md": messages_page,
 }
 
+
+def formats() -> Iterator[str]:
+    """Yield the pages on formats of files, by their headings."""
+    for page in sorted((DOCS / "formats").glob("*.md")):
+        title = page.read_text("utf-8").partition("\n")[0].removeprefix("# ")
+        yield f"* [{title}](formats/{page.name})"
+
+
 # Parts of pages that people write, by page and name: what lies between two marks.
 PARTS: dict[tuple[str, str], Callable[[], Iterator[str]]] = {
     ("ci.md", "comment"): comment_block,
+    ("README.md", "formats"): formats,
+    (PEAKS_PAGE, "peaks"): peaks_table,
     **{(docs_nsys_rep.PAGE, name): part for name, part in docs_nsys_rep.PARTS.items()},
 }
 

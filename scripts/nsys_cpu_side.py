@@ -27,6 +27,7 @@ _PROFILERS_THREAD = 99
 def add_cpu_side(out: Export, events: Events) -> None:
     """Add calls of other APIs, memory, and samples."""
     _add_osrt(out, events)
+    _add_cpus(out, events)
     for call in events.mpi_calls:
         _add_mpi(out, call)
     _add_libraries(out, events)
@@ -55,6 +56,24 @@ def _add_osrt(out: Export, events: Events) -> None:
             returnValue=call.result, nestingLevel=call.level, callchainId=0,
             argumentsId=out.string("SECRET-argument"),
         )  # fmt: skip
+
+
+def _add_cpus(out: Export, events: Events) -> None:
+    for switch in events.cpu_switches:
+        out.add(
+            "SCHED_EVENTS", start=switch.time_ns, cpu=switch.cpu, isSchedIn=int(switch.runs),
+            globalTid=global_tid(switch.thread), threadState=switch.state,
+        )  # fmt: skip
+    for number, sample in enumerate(events.cpu_samples, 1):
+        out.add(
+            "COMPOSITE_EVENTS", id=number, start=sample.time_ns, cpu=2, threadState=1,
+            globalTid=global_tid(sample.thread), cpuCycles=1,
+        )  # fmt: skip
+        for depth, (function, module) in enumerate(sample.frames):
+            out.add(
+                "SAMPLING_CALLCHAINS", id=number, symbol=out.string(function),
+                module=out.string(module), stackDepth=depth,
+            )  # fmt: skip
 
 
 def _add_mpi(out: Export, call: MpiCall) -> None:

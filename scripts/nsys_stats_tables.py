@@ -357,3 +357,7 @@ def api_trace(age: Age, workload: Workload) -> Rows:
         "Thread Name",
     )
     return Rows("api_trace", header, tuple(sorted(rows)))
+
+
+SUMMARY = (api, kernels, copies, sizes)
+"""The tables that nsys prints unasked."""

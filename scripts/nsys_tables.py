@@ -224,6 +224,13 @@ _TABLES: dict[str, tuple[str | None, str | None, str]] = {
         _CALL + "correlationId<1.0 nameId! returnValue! nestingLevel callchainId! "
         "argumentsId@3.24",
     ),
+    "SCHED_EVENTS": (None, None, "start! cpu! isSchedIn! globalTid threadState<3.14 threadBlock<3.14"),
+    "COMPOSITE_EVENTS": (None, None, "id!pk start! cpu threadState globalTid cpuCycles!"),
+    "SAMPLING_CALLCHAINS": (
+        None, None,
+        "id! symbol! module! kernelMode thumbCode unresolved specialEntry originalIP unwindMethod "
+        "stackDepth!",
+    ),
     "GPU_METRICS": (
         "2.9", None, "rawTimestamp!@3.16 timestamp! typeId! metricId! value!",
     ),

@@ -12,8 +12,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import nsys_stats_tables as reports
-from nsys_stats_logs import SUMMARY
-from nsys_stats_tables import AGES, Rows
+from nsys_stats_tables import AGES, SUMMARY, Rows
 from scenarios import WORKLOADS
 from write_nsys_stats import FRENCH, column, csv_, json_, processing, skipped, stats, write_stats
 

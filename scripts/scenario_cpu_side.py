@@ -7,6 +7,12 @@ context 1: all its GPU work runs there.
   OS runtime      9001  poll          10000 - 14000   with read 11000 - 12000 (16 bytes) inside
                   9011  sem_wait      10500 - 13500
                   9002  write         10000 - 10400   failed: -1
+  scheduling      9001  on CPU 2 200 - 10100, off (interruptible) until 13000, on CPU 3 until 44000 (ends)
+                  9011  on CPU 2 10200 - 12900, off (ready) until 13100, on CPU 2 until 13600 (ends)
+                  777   of another user, and not of the profile: on CPU 5 100 - 300
+  samples         9001  at 9000 in solve_step, which main called; at 39000 in a function without a name
+                  9011  at 11000 in prepare
+                  777   at 200
   MPI             9001  MPI_Init        500 -   900
                   both  MPI_Send/Recv 4096 bytes with tag 7, 20000 - 20800 and 20100 - 21000
                   both  MPI_Allreduce 800 bytes, 22000 - 22900 and 22100 - 22900
@@ -30,6 +36,8 @@ from workload import (
     ApiCall,
     Block,
     Construct,
+    CpuSample,
+    CpuSwitch,
     Events,
     GreenContext,
     Kernel,
@@ -53,6 +61,7 @@ FIRST = Process(9001, "solve", (GPU_0,), 0)
 SECOND = Process(9002, "solve", (GPU_1,), 1)
 MAIN = Thread(FIRST, 9001, "solve")
 HELPER = Thread(FIRST, 9011, "helper", 10)
+STRANGER = Thread(Process(777, "SECRET-program", (), None), 777, "SECRET-thread")
 OTHER_MAIN = Thread(SECOND, 9002, "solve")
 STREAM = stream(FIRST, 7, "null")
 OTHER_STREAM = stream(SECOND, 7, "null")
@@ -92,6 +101,24 @@ CALLS = Events(
         OsrtCall(MAIN, "read", 11_000, 12_000, 16, 1),
         OsrtCall(HELPER, "sem_wait", 10_500, 13_500),
         OsrtCall(OTHER_MAIN, "write", 10_000, 10_400, -1),
+    ),
+    cpu_switches=(
+        CpuSwitch(STRANGER, 100, 5, True),
+        CpuSwitch(MAIN, 200, 2, True),
+        CpuSwitch(STRANGER, 300, 5, False, 2),
+        CpuSwitch(MAIN, 10_100, 2, False, 2),
+        CpuSwitch(HELPER, 10_200, 2, True),
+        CpuSwitch(HELPER, 12_900, 2, False, 1),
+        CpuSwitch(MAIN, 13_000, 3, True),
+        CpuSwitch(HELPER, 13_100, 2, True),
+        CpuSwitch(HELPER, 13_600, 2, False, 5),
+        CpuSwitch(MAIN, 44_000, 3, False, 5),
+    ),
+    cpu_samples=(
+        CpuSample(STRANGER, 200, (("SECRET-function", "/home/SECRET-folder/SECRET-library"),)),
+        CpuSample(MAIN, 9_000, (("solve_step", MODULE), ("main", MODULE))),
+        CpuSample(HELPER, 11_000, (("prepare", MODULE),)),
+        CpuSample(MAIN, 39_000, (("0x7f00deadbeef", "/usr/lib/libm.so.6"), ("main", MODULE))),
     ),
     mpi_calls=(
         MpiCall(MAIN, "other", "MPI_Init", 500, 900),

@@ -11,6 +11,7 @@ import posixpath
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
@@ -28,6 +29,23 @@ _LOADS = re.compile(
     rf"<(?:script|img|iframe|source)\b[^>]*\bsrc={_AWAY}"
     rf"|<link\b[^>]*\brel=\"(?:stylesheet|preconnect|preload)\"[^>]*{_AWAY}"
 )
+
+
+def on_config(config: MkDocsConfig) -> None:
+    """Name the pages of a folder where the navigation names the folder, which ends in a slash."""
+    config.nav = _with_pages(config.nav)
+
+
+def _with_pages(nav: Any) -> Any:
+    if isinstance(nav, dict):
+        return {title: _with_pages(below) for title, below in nav.items()}
+    if isinstance(nav, list):
+        return [_with_pages(each) for each in nav]
+    if not nav.endswith("/"):
+        return nav
+    names = sorted(page.name for page in (ROOT / "docs" / nav).glob("*.md"))
+    # The contents come first.
+    return [nav + name for name in sorted(names, key=lambda name: name != "README.md")]
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

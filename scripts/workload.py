@@ -268,6 +268,26 @@ class OsrtCall:
 
 
 @dataclass(frozen=True)
+class CpuSwitch:
+    """A thread that is put on a CPU or taken off; `state`: in which it leaves, as nsys numbers them."""
+
+    thread: Thread
+    time_ns: int
+    cpu: int
+    runs: bool
+    state: int = 0
+
+
+@dataclass(frozen=True)
+class CpuSample:
+    """A sample of what a thread ran: functions with their files, the one that ran first."""
+
+    thread: Thread
+    time_ns: int
+    frames: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
 class MpiCall:
     """One call of MPI. `peer` and `root` are ranks; `requests`: how many it waits for."""
 
@@ -409,6 +429,8 @@ class Events:
     diagnostics: tuple[Diagnostic, ...] = ()
     blocks: tuple[Block, ...] = ()
     osrt_calls: tuple[OsrtCall, ...] = ()
+    cpu_switches: tuple[CpuSwitch, ...] = ()
+    cpu_samples: tuple[CpuSample, ...] = ()
     mpi_calls: tuple[MpiCall, ...] = ()
     library_calls: tuple[LibraryCall, ...] = ()
     constructs: tuple[Construct, ...] = ()

@@ -117,10 +117,14 @@ def main() -> None:
     """Read the command line and write."""
     parser = argparse.ArgumentParser(description="write example profiles, made up")
     parser.add_argument("folder", type=Path)
-    parser.add_argument("name", nargs="*", choices=[*EXAMPLES], default=[*EXAMPLES])
+    # A list as default would be looked for among the choices, and not be there.
+    parser.add_argument("name", nargs="*", metavar="NAME", help=f"of {', '.join(EXAMPLES)}")
     asked = parser.parse_args()
+    unknown = [name for name in asked.name if name not in EXAMPLES]
+    if unknown:
+        parser.error(f"no example {unknown[0]!r}; there are {', '.join(EXAMPLES)}")
     asked.folder.mkdir(parents=True, exist_ok=True)
-    write_examples(asked.folder, *asked.name)
+    write_examples(asked.folder, *(asked.name or EXAMPLES))
 
 
 if __name__ == "__main__":

@@ -6,12 +6,11 @@ test_queries_workloads.py.
 
 from __future__ import annotations
 
-import gzip
 from collections import Counter
 from pathlib import Path
 
 import pytest
-from conftest import FIXTURES, Row, Shelf, event_rows, in_any_order, name_of, oldest_and_newest
+from conftest import FIXTURES, Row, Shelf, event_rows, in_any_order
 from scenarios import WORKLOADS
 from workload_rows import KINETO_TRACES, File, Kineto, same
 
@@ -166,20 +165,6 @@ def test_durations_that_cannot_be(shelf: Shelf) -> None:
     said = sum(note.count for note in profile.notes
                if note.slug not in ("json-repaired", "coarse-times", "api-calls-partial"))  # fmt: skip
     assert said == 3
-
-
-READABLE = sorted(path for path in KINETO.iterdir() if path.name not in (
-    "odd-autograd.json", "odd-browser.json", "odd-merged-ranks.json.gz"))  # fmt: skip
-
-
-@pytest.mark.parametrize("path", oldest_and_newest(READABLE), ids=name_of)
-def test_no_secret_gets_into_a_store(shelf: Shelf, path: Path) -> None:
-    data = path.read_bytes()
-    if path.suffix == ".gz" and "cut-short" not in path.name:
-        data = gzip.decompress(data)
-    made_up = not path.name.startswith(("recorded", "odd-list", "odd-no-events", "odd-cut"))
-    assert not made_up or data.count(b"SECRET-") >= 2
-    assert b"SECRET-" not in shelf.store(path).read_bytes()
 
 
 # -- recorded files

@@ -29,6 +29,7 @@ from conftest import (
     profile_in_place,
     real,
     small_rows,
+    store_in_place,
 )
 from scenario_cpu_side import BASE, WORLD
 
@@ -107,7 +108,8 @@ def _metrics(profile: Profile) -> list[Row]:
     """The rows of metrics, whose values are no integers, with words for names and units."""
     rows = [row for batch in profile.batches("metric_sample", 1000) for row in batch.to_pylist()]
     names = profile.names({row["name_id"] for row in rows} - {None})
-    return [row | {"name": names.get(row["name_id"]), "unit": codes.METRIC_UNITS[row["unit"]]}
+    units = dict(enumerate(codes.METRIC_UNITS))
+    return [row | {"name": names.get(row["name_id"]), "unit": units.get(row["unit"])}
             for row in rows]  # fmt: skip
 
 
@@ -135,6 +137,24 @@ OSRT = [
     _call(10_500, 13_500, 9011, name="sem_wait", result=0, nesting_level=0),
     _call(10_000, 10_400, 9002, name="write", result=-1, nesting_level=0),
 ]
+def _switch(time: int, tid: int, cpu: int, state: str | None = None) -> Row:
+    runs = {"is_running": int(state is None), "state": state or "Unknown"}
+    return {"start_ns": time, "pid": 9001, "tid": tid, "cpu": cpu, **runs}
+
+
+# Nothing of a process of which only CPUs know.
+SWITCHES = [
+    _switch(200, 9001, 2), _switch(10_100, 9001, 2, "Interruptible"),
+    _switch(10_200, 9011, 2), _switch(12_900, 9011, 2, "Running"),
+    _switch(13_000, 9001, 3), _switch(44_000, 9001, 3, "Terminated"),
+    _switch(13_100, 9011, 2), _switch(13_600, 9011, 2, "Terminated"),
+]  # fmt: skip
+SAMPLES = [
+    {"start_ns": start, "pid": 9001, "tid": tid, "cpu": 2, "name": name, "library": library}
+    for start, tid, name, library in (
+        (9_000, 9001, "solve_step", "solve"), (11_000, 9011, "prepare", "solve"),
+        (39_000, 9001, "0x7f00deadbeef", "libm.so.6"))
+]  # fmt: skip
 _P2P: Row = {"kind": "p2p", "communicator_id": WORLD, "tag": 7, "bytes": 4_096}
 _ALL: Row = {"kind": "collective", "communicator_id": WORLD}
 MPI = [
@@ -205,12 +225,17 @@ def _expected_samples(first: int, second: int) -> list[tuple[Any, ...]]:
 
 ROWS = {
     "osrt_call": OSRT,  # without the row that says when their tracing began
+    "cpu_switch": SWITCHES,
+    "cpu_sample": SAMPLES,
     "mpi_call": MPI,
     "operator": [*LIBRARIES, *OPENACC, *OPENMP],
     "memory_event": MEMORY,
     "page_fault": [*GPU_FAULTS, CPU_FAULT],
 }
 ROWS_OF_AGES: dict[tuple[str, str], list[Row]] = {
+    # Up to 3.13 a row says in which state a thread leaves.
+    **{("cpu_switch", age): [{k: v for k, v in row.items() if k != "state"} for row in SWITCHES]
+       for age in ("3.17.2", "3.28.1")},
     ("mpi_call", "2.9.1"): [],  # exports before 3.0 have no tables for them
     # Since 3.28 a fault of the CPU names its place in the source.
     ("page_fault", "3.28.1"): [
@@ -278,7 +303,7 @@ def test_green_contexts_and_priorities(imported: OpenIt, age: str) -> None:
 
 @pytest.mark.parametrize(
     ("age", "include"),
-    by_turns(AGES, [(), ("osrt_calls",), tuple(EVERYTHING)], 3),
+    by_turns(AGES, [(), tuple(EVERYTHING)], 2),
     ids=lambda each: each if isinstance(each, str) else str(len(each)),
 )
 def test_in_place_it_is_the_same(imported: OpenIt, age: str, include: tuple[str, ...]) -> None:
@@ -304,8 +329,9 @@ def test_strings_with_the_numbers_that_names_get_keep_theirs(altered: OpenIt) ->
 # -- what is included, and facts
 
 
-ALWAYS = {Fact.DIRECTIVES, Fact.LIBRARY_CALLS, Fact.MEMORY_EVENTS, Fact.MPI_CALLS, Fact.PAGE_FAULTS}
-ON_REQUEST = {Fact.OSRT_CALLS: "osrt_call", Fact.METRICS: "metric_sample"}
+ALWAYS = {Fact.DIRECTIVES, Fact.LIBRARY_CALLS, Fact.MEMORY_EVENTS, Fact.MPI_CALLS, Fact.PAGE_FAULTS,
+          Fact.OSRT_CALLS, Fact.SCHEDULING, Fact.CPU_SAMPLES}  # fmt: skip
+ON_REQUEST = {Fact.METRICS: "metric_sample"}
 
 
 def test_the_words_are_the_facts() -> None:
@@ -329,10 +355,10 @@ def test_without_the_words_nothing_of_them_comes_in(imported: OpenIt, age: str) 
     profile = imported(_file(age), ())
     wanted = ALWAYS - {Fact.MPI_CALLS} if age == "2.9.1" else ALWAYS
     assert (ALWAYS | set(ON_REQUEST)) & profile.facts == wanted
-    assert {row["tid"] for row in profile.rows("thread")} == {9001, 9002}
+    assert {row["tid"] for row in profile.rows("thread")} == {9001, 9002, 9011}
     assert len(profile.rows("device")) == 2
     texts = {row["text"] for row in profile.rows("name")}
-    assert not texts & {"poll", "read", "sem_wait", "write", CLOCK, ACTIVE, REQUESTS}
+    assert not texts & {CLOCK, ACTIVE, REQUESTS}
     for fact in ON_REQUEST:
         assert profile.advice[fact] == f"Import again with `--include {fact}`."
 
@@ -346,7 +372,7 @@ def test_a_file_without_such_rows_says_how_to_record_them(
         profile = imported(path, include)
         assert "--trace=cuda,nvtx,osrt" in profile.advice[Fact.OSRT_CALLS]
         assert "--gpu-metrics-devices=all" in profile.advice[Fact.METRICS]
-        assert not set(ON_REQUEST) & profile.facts
+        assert not {Fact.OSRT_CALLS, *ON_REQUEST} & profile.facts
 
 
 def test_what_is_included_moves_no_time(imported: OpenIt, changed: Changed) -> None:
@@ -542,18 +568,18 @@ def test_tables_that_lack_what_is_needed(imported: OpenIt, changed: Changed) -> 
         "OSRT_API": {Fact.OSRT_CALLS},
         "GPU_METRICS": {Fact.METRICS},
     }
-    lost = {Fact.PAGE_FAULTS, Fact.LIBRARY_CALLS, Fact.DIRECTIVES, *ON_REQUEST}
+    lost = {Fact.PAGE_FAULTS, Fact.LIBRARY_CALLS, Fact.DIRECTIVES, Fact.OSRT_CALLS, *ON_REQUEST}
     assert not lost & profile.facts
     assert {Fact.MPI_CALLS, Fact.MEMORY_EVENTS} <= profile.facts
     unasked = _notes(imported(path, ()), "not-a-table")
-    assert not {"OSRT_API", "GPU_METRICS"} & {note.where for note in unasked}
+    assert "GPU_METRICS" not in {note.where for note in unasked}
 
 
 @every_age
 def test_tables_without_rows(altered: OpenIt, age: str) -> None:
     """They are recorded as little as tables that are not there."""
-    begin = ("OSRT_API", "MPI_", "OPENMP", "CUBLAS", "CUDNN", "GPU_METRICS", "CUDA_UM_",
-             "CUDA_GPU_MEMORY", "CUPTI_ACTIVITY_KIND_OPENACC")  # fmt: skip
+    begin = ("OSRT_API", "SCHED_EVENTS", "COMPOSITE_EVENTS", "MPI_", "OPENMP", "CUBLAS", "CUDNN",
+             "GPU_METRICS", "CUDA_UM_", "CUDA_GPU_MEMORY", "CUPTI_ACTIVITY_KIND_OPENACC")  # fmt: skip
     connection = sqlite3.connect(_file(age))
     names = [name for (name,) in connection.execute("SELECT name FROM sqlite_master")]
     connection.close()
@@ -574,6 +600,10 @@ DAMAGE: dict[str, tuple[str, int, str | None]] = {
     "UPDATE OSRT_API SET globalTid = 'x' WHERE start = 11000": ("osrt_call", 1, None),
     "UPDATE OSRT_API SET end = start - 1 WHERE start = 11000": ("osrt_call", 1, None),
     "UPDATE OSRT_API SET nameId = x'00' WHERE start = 11000": ("osrt_call", 0, "name"),
+    "UPDATE SCHED_EVENTS SET cpu = 'x' WHERE start = 13600": ("cpu_switch", 0, "cpu"),
+    "UPDATE SCHED_EVENTS SET isSchedIn = 'x' WHERE start = 13600": ("cpu_switch", 0, "is_running"),
+    "UPDATE SCHED_EVENTS SET start = 1 << 60 WHERE start = 13600": ("cpu_switch", 1, None),
+    "UPDATE COMPOSITE_EVENTS SET start = 'x' WHERE start = 9000": ("cpu_sample", 1, None),
     "UPDATE MPI_P2P_EVENTS SET size = 'big' WHERE start = 20000": ("mpi_call", 0, "bytes"),
     "UPDATE MPI_START_WAIT_EVENTS SET start = 'x' WHERE start = 24000": ("mpi_call", 1, None),
     "UPDATE MPI_OTHER_EVENTS SET textId = 'x'": ("mpi_call", 0, "name"),
@@ -603,6 +633,23 @@ def _with_values(profile: Profile) -> dict[str, list[Row]]:
     found["metric_sample"] = [{k: v for k, v in row.items() if v is not None}
                               for row in _metrics(profile)]  # fmt: skip
     return found
+
+
+@pytest.mark.parametrize(("sql", "table", "lost", "column"), [
+    # Threads of other users.
+    ("UPDATE SCHED_EVENTS SET globalTid = NULL WHERE start = 13600", "cpu_switch", 1, "pid"),
+    ("UPDATE SAMPLING_CALLCHAINS SET symbol = 'x' WHERE id = 2", "cpu_sample", 0, "name"),
+    ("DELETE FROM SAMPLING_CALLCHAINS WHERE id = 2", "cpu_sample", 0, "library"),
+    ("DROP TABLE SAMPLING_CALLCHAINS", "cpu_sample", 0, "name"),
+])  # fmt: skip
+def test_what_a_table_of_cpus_may_lack(
+    imported: OpenIt, changed: Changed, sql: str, table: str, lost: int, column: str
+) -> None:
+    profile, plain = imported(changed(sql)), imported(_file("3.28.1"))
+    rows, all_rows = _rows(profile, table), _rows(plain, table)
+    assert len(rows) == len(all_rows) - lost
+    having = [sum(column in row for row in some) for some in (rows, all_rows)]
+    assert having[0] == (0 if "DROP" in sql else having[1] - 1)
 
 
 @pytest.mark.parametrize("sql", few(DAMAGE, 4))
@@ -640,10 +687,11 @@ def test_values_that_are_fractions(imported: OpenIt, changed: Changed) -> None:
 
 def test_whole_numbers_are_of_the_type_of_fractions() -> None:
     """Read in place, too: readers settle on the type of the first rows."""
-    with profile_in_place(_file("3.28.1"), EVERYTHING) as profile:
+    with store_in_place(_file("3.28.1"), EVERYTHING) as store:
         percent = codes.METRIC_UNITS.index("%")
         query = f"SELECT value_avg FROM metric_sample WHERE unit = {percent}"
-        assert profile._store._connection.table(query).schema.types == [pa.float64()]
+        (types,) = store.map(lambda sql, each: sql.table(each).schema.types, [query])
+    assert types == [pa.float64()]
 
 
 def test_a_damaged_value_beside_fractions(altered: OpenIt) -> None:
@@ -660,7 +708,7 @@ def test_a_damaged_value_beside_fractions(altered: OpenIt) -> None:
 @real
 @pytest.mark.parametrize("path", few(REAL_FILES, 3), ids=name_of)
 def test_os_runtime_calls_of_real_files(imported: OpenIt, path: Path) -> None:
-    """As many as a plain count of the source, and none unless they are asked for."""
+    """As many as a plain count of the source, whether or not somebody asks for them."""
     connection = sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)
     present = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
     count = time = 0
@@ -669,15 +717,12 @@ def test_os_runtime_calls_of_real_files(imported: OpenIt, path: Path) -> None:
             "SELECT count(*), coalesce(sum(end - start), 0) FROM OSRT_API WHERE eventClass = 27"
         ).fetchone()
     connection.close()
-    profile, without = imported(path, ("osrt_calls",)), imported(path, ())
+    profile, asked = imported(path, ()), imported(path, ("osrt_calls",))
     dur = profile.columns("osrt_call", ("dur_ns",))["dur_ns"]
     assert (profile.row_count("osrt_call"), int(dur.sum())) == (count, time)
     assert (Fact.OSRT_CALLS in profile.facts) == (count > 0)
-    assert without.row_count("osrt_call") == 0
-    assert Fact.OSRT_CALLS not in without.facts
     for table in EVENTS:
-        if table != "osrt_call":
-            assert without.row_count(table) == profile.row_count(table), table
+        assert asked.row_count(table) == profile.row_count(table), table
 
 
 @real
@@ -701,4 +746,5 @@ def test_every_new_table_and_fact_is_looked_at() -> None:
     """So that the scenario grows with the schema."""
     tables = {name for name, fact in schema.EVENT_TABLES.items()
               if fact in {*ALWAYS, *ON_REQUEST}}  # fmt: skip
-    assert tables == {"osrt_call", "mpi_call", "memory_event", "page_fault", "metric_sample"}
+    assert tables == {"osrt_call", "mpi_call", "memory_event", "page_fault", "metric_sample",
+                      "cpu_switch", "cpu_sample"}  # fmt: skip

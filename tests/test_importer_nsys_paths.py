@@ -23,10 +23,6 @@ from nsysconv.errors import InputError
 from nsysconv.store.location import reading
 from nsysconv.store.read import Profile
 
-KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"
-MEMCPY = "CUPTI_ACTIVITY_KIND_MEMCPY"
-RUNTIME = "CUPTI_ACTIVITY_KIND_RUNTIME"
-
 
 def _kernels(profile: Profile) -> list[Any]:
     return event_rows(profile, "kernel")

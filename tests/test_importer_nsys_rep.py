@@ -20,10 +20,11 @@ from write_nsys_rep import write_report
 
 import nsysconv
 from nsysconv.errors import InputError
-from nsysconv.importers.nsys_rep import schema, wire
+from nsysconv.importers import wire
+from nsysconv.importers.nsys_rep import schema
 from nsysconv.importers.nsys_rep.events import Events, texts
 from nsysconv.importers.nsys_rep.report import write_tables
-from nsysconv.importers.nsys_rep.wire import PADDING, Buffer, Spans, WireError
+from nsysconv.importers.wire import PADDING, Buffer, Spans, WireError
 
 BASIC = NSYS / "basic-3.16.1.sqlite"
 

@@ -31,10 +31,12 @@ from nsysconv.store.read import Profile
 
 BASIC = NSYS / "basic-3.25.0.sqlite"
 
-every_pair = pytest.mark.parametrize("pair", few(PAIRS, 3), ids=str)
+every_pair = pytest.mark.parametrize("pair", few(PAIRS, 2), ids=str)
 
 # Notes on what no table is for.
 OF_REPORTS = frozenset({"report-not-read"})
+# Some exports lack states of threads, and those here lack chains of calls.
+NOT_EXPORTED = {"cpu_switch": {"state"}, "cpu_sample": {"name", "library"}}
 OF_THE_FILE = frozenset({"id", "run_id", "label", "identity", "source", "path", "sha256"})
 # Of the tables that are written, and of whichever build exported the report.
 OF_THE_EXPORTER = frozenset({"format_version", "tool_version"})
@@ -69,6 +71,8 @@ def test_the_store_is_that_of_nvidias_export(pair: Pair, theirs: Path, tmp_path:
     ours, other = (imported(path, tmp_path) for path in (pair.report, theirs))
     if is_later("TARGET_INFO_GPU.uuid", pair.build):
         ours["device"] = [row | {"uuid": None} for row in ours["device"]]
+    # An export has tables that nobody reads, which are not decoded.
+    other["notes"] = [note for note in other["notes"] if note.slug != "tables-not-read"]
     assert {name: ours[name] for name in ours if ours[name] != other[name]} == {
         name: other[name] for name in ours if ours[name] != other[name]
     }
@@ -82,6 +86,9 @@ def test_the_reports_are_those_of_nvidias_export(pair: Pair, theirs: Path) -> No
         for path in (pair.report, theirs)
     )
     assert ours.keys() == other.keys()
+    for told in (ours, other):
+        del told["host_functions"]
+        told["idle_host"]["rows"] = [row | {"function": None} for row in told["idle_host"]["rows"] or ()]
     assert [name for name in ours if ours[name] != other[name]] == []
 
 
@@ -148,7 +155,7 @@ def test_what_differs_is_found(change: str, tmp_path: Path) -> None:
 def imported(path: Path, tmp_path: Path) -> dict[str, Any]:
     """All that a store holds of a file, but for what says which file it was."""
     store = tmp_path / f"{path.name}.db"
-    nsysconv.import_files([path], store=store, include=["osrt_calls"])
+    nsysconv.import_files([path], store=store)
     with reading(store) as opened:
         (profile,) = opened.profiles()
         return dict(_contents(profile))
@@ -157,10 +164,14 @@ def imported(path: Path, tmp_path: Path) -> dict[str, Any]:
 def _contents(profile: Profile) -> Iterator[tuple[str, Any]]:
     # Events in any order: a report's are in another than its export's.
     for table in EVENTS:
-        yield table, in_any_order(event_rows(profile, table))
+        left_out = NOT_EXPORTED.get(table, set())
+        rows = [{n: v for n, v in row.items() if n not in left_out} for row in event_rows(profile, table)]
+        yield table, in_any_order(rows)
+    frames = profile.columns("cpu_sample", ("name_id", "library_id")).values()
+    ids = all_name_ids(profile) - {int(each) for column in frames for each in column}
     for table in SMALL_TABLES:
-        yield table, small_rows(profile, table)
-    ids = all_name_ids(profile)
+        rows = small_rows(profile, table)
+        yield table, [row for row in rows if table != "name" or row["id"] in ids]
     yield "names", profile.names(ids)
     yield "plain names", profile.names(ids, plain=True)
     yield "facts", profile.facts

@@ -14,12 +14,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import make_fixtures
+import fixtures_nsys_sqlite
 import pytest
 from conftest import FIXTURES, NSYS, Row, Shelf, event_rows, few, in_any_order
+from fixtures_nsys_stats import STATS
 from hypothesis import given
 from hypothesis import strategies as st
-from nsys_stats_logs import STATS
 from nsys_stats_tables import MEMORY, function
 from scenarios import EXPECTED, WORKLOADS
 from test_importer_nvprof_log_workloads import slugs, totals_of
@@ -269,7 +269,7 @@ def test_rows_are_those_of_the_workload(shelf: Shelf, name: str) -> None:
 
 
 def export(workload: str) -> Path:
-    return NSYS / f"{workload}-{make_fixtures.NSYS_AGES[workload][-1]}.sqlite"
+    return NSYS / f"{workload}-{fixtures_nsys_sqlite.NSYS_AGES[workload][-1]}.sqlite"
 
 
 def by(

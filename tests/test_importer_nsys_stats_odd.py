@@ -9,26 +9,19 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from conftest import FIXTURES, claimed_by, event_rows, few, in_any_order
-from nsys_stats_logs import STATS
-from nsys_stats_tables import SECRET
+from conftest import FIXTURES, claimed_by, event_rows, in_any_order
 from odd_nsys_stats import LONG, ODD_STATS, QUOTED
 from test_importer_nvprof_log_workloads import imported, slugs, totals_of
-from test_queries_contract import check
-from test_secrets import everything
 
 from nsysconv import api
 from nsysconv.errors import InputError, NotRecorded
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
-from nsysconv.queries import REPORTS
-from nsysconv.store.location import reading
 from nsysconv.store.read import Profile
 
 FOLDER = FIXTURES / "nsys_stats"
 PLAIN = "basic-2025-swiss.txt"
 AS_BASIC = [name for name, (_, holds) in ODD_STATS.items() if holds.endswith("answers as `basic`")]
-UNREADABLE = {"odd-others.txt", "odd-skipped.txt"}
 GPU_TOTALS = {Fact.KERNEL_TOTALS, Fact.MEMORY_TOTALS}
 TABLES = ("kernel", "memcpy", "memset", "unified_memory_event", "api_call")
 
@@ -67,27 +60,6 @@ def note(profile: Profile, slug: str) -> Note:
 def test_answers_as_basic(name: str) -> None:
     with odd(name) as found, odd(PLAIN) as wanted:
         assert said(found) == said(wanted)
-
-
-@pytest.mark.parametrize("name", few(sorted({*ODD_STATS, *STATS} - UNREADABLE), 6))
-def test_no_secret_leaves_a_file(name: str, tmp_path: Path) -> None:
-    api.import_files([FOLDER / name], tmp_path / "store.db")
-    content = (tmp_path / "store.db").read_bytes()
-    assert b"SECRET" not in content
-    with reading(tmp_path / "store.db") as store:
-        assert [text for text in everything(store) if "SECRET" in text] == []
-
-
-def test_there_are_secrets() -> None:
-    """So that the test above can fail."""
-    for name in (
-        PLAIN,
-        "basic-2025.json",
-        "basic-2022.txt",
-        "odd-decorated.txt",
-        "odd-seconds.txt",
-    ):
-        assert SECRET in (FOLDER / name).read_text(encoding="utf-8")
 
 
 # -- cut files
@@ -407,15 +379,6 @@ def test_tables_of_the_same_rows_are_read_once() -> None:
 
 
 # -- reports and refusals
-
-
-@pytest.mark.parametrize(
-    "name", few(sorted({*ODD_STATS, *STATS} - UNREADABLE - {"odd-several-runs.txt"}), 6)
-)
-def test_every_report_answers_or_says_what_is_not_recorded(name: str) -> None:
-    with api.open(FOLDER / name) as profile:
-        for report in REPORTS:
-            check(profile, report)
 
 
 def test_a_file_with_tables_of_nvprof_is_nvprofs(tmp_path: Path) -> None:

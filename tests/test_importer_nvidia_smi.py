@@ -1,4 +1,4 @@
-"""Logs of nvidia-smi: the readings of scripts/nvidia_smi_logs.py, and what goes wrong with logs."""
+"""Logs of nvidia-smi: the readings of scripts/fixtures_nvidia_smi.py, and what goes wrong with logs."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import FIXTURES, NSYS, examples, few
+from fixtures_nvidia_smi import BUS_IDS, DRIVER, FEW, LOGS, NAME, READINGS, UUIDS, dmon, query
 from hypothesis import given
 from hypothesis import strategies as st
-from nvidia_smi_logs import BUS_IDS, DRIVER, FEW, LOGS, NAME, READINGS, UUIDS, dmon, query
 
 from nsysconv import api, codes
 from nsysconv.errors import InputError

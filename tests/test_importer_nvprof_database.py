@@ -27,7 +27,6 @@ from conftest import (
 from scenario_basic import MAIN, PROCESS
 from scenarios import WORKLOADS
 from test_importer_nsys_in_place import assert_equal_profiles
-from test_secrets import everything
 from workload_rows import DATABASES, FUNCTIONS, File, NvprofDatabase, demangle, same
 from write_nvprof_database import Directive, thread_number, write_nvprof_database
 
@@ -35,8 +34,7 @@ from nsysconv import api, schema
 from nsysconv.errors import InputError
 from nsysconv.facts import Fact
 from nsysconv.importers import directives
-from nsysconv.importers.contract import Yes
-from nsysconv.importers.detection import all_importers, detect
+from nsysconv.importers.detection import detect
 from nsysconv.importers.nvprof_database import names, reader
 from nsysconv.importers.probe import Probe
 from nsysconv.names import demangler
@@ -81,15 +79,6 @@ def slugs(profile: Profile) -> set[str]:
 # -- rows of the workloads
 
 
-@every_database
-def test_exactly_one_importer_claims_it(database: File, tmp_path: Path) -> None:
-    shutil.copy(database.path, tmp_path / "unknown")
-    with Probe(tmp_path / "unknown") as probe:
-        claims = [i.NAME for i in all_importers() if isinstance(i.sniff(probe), Yes)]
-        assert claims == ["nvprof_database"]
-        assert detect(probe).NAME == "nvprof_database"
-
-
 def test_a_session_of_the_visual_profiler_is_explained(tmp_path: Path) -> None:
     """It is called .nvvp, too."""
     path = tmp_path / "session.nvvp"
@@ -119,7 +108,7 @@ def test_times_and_what_is_known_of_them(profile_of: ProfileOf, database: File) 
 def test_missing_facts(profile_of: ProfileOf) -> None:
     missing = profile_of(FOLDER / "no_gpu-12.nvvp").missing
     assert missing == {Fact.UNIFIED_MEMORY, Fact.SYNCS, Fact.OVERHEAD, Fact.DEVICES, Fact.RANKS,
-                       Fact.DIRECTIVES}  # fmt: skip
+                       Fact.DIRECTIVES, Fact.METRICS}  # fmt: skip
 
 
 # -- names
@@ -352,8 +341,8 @@ def test_what_is_not_read_is_said(damaged: Damaged) -> None:
     profile = damaged("INSERT INTO K_METRIC (id, value, correlationId, flags) VALUES (1, x'00', 1, 0);"
                       "CREATE TABLE K_PC_SAMPLING (samples INT);"
                       "INSERT INTO K_PC_SAMPLING VALUES (1), (2)")  # fmt: skip
-    found = {note.text: note.count for note in profile.notes if note.slug == "rows-not-read"}
-    assert found == {"metrics are not read": 1, "samples are not read": 2}
+    assert _note(profile, "tables-not-read").text == (
+        f"tables that are not read: {PREFIX}PC_SAMPLING (2 rows)")  # fmt: skip
 
 
 def test_two_processes_in_one_database(damaged: Damaged) -> None:
@@ -537,17 +526,6 @@ def test_no_path_and_no_function_of_a_directive_leaves_a_database(
     assert b"SECR" not in (tmp_path / "store.db").read_bytes()
     with profile_in_place(constructs) as profile:
         assert "SECR" not in str(profile.rows("name"))
-
-
-@pytest.mark.parametrize("database", few(DATABASES, 4), ids=str)
-def test_no_secret_leaves_a_database(database: File, tmp_path: Path) -> None:
-    assert database.path.read_bytes().count(b"SECRET-") >= 2
-    import_file(database.path, tmp_path / "store.db")
-    assert b"SECR" not in (tmp_path / "store.db").read_bytes()
-    with reading(tmp_path / "store.db") as store:
-        assert [text for text in everything(store) if "SECR" in text] == []
-    with profile_in_place(database.path) as profile:
-        assert "SECR" not in str(profile.rows("process")) + str(profile.rows("name"))
 
 
 # -- real files

@@ -12,15 +12,14 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 import pytest
-from conftest import FIXTURES, REAL, Row, event_rows, few, provenance, real, small_rows
+from conftest import FIXTURES, REAL, Row, event_rows, provenance, real, small_rows
 from hypothesis import given
 from hypothesis import strategies as st
-from test_secrets import everything
 
 from nsysconv import api
 from nsysconv.api.importing import import_files
 from nsysconv.codes import AGGREGATE_KINDS
-from nsysconv.errors import InputError, NsysconvError, UsageError
+from nsysconv.errors import InputError, UsageError
 from nsysconv.facts import Fact
 from nsysconv.importers import nvprof_log
 from nsysconv.importers.contract import Yes
@@ -32,7 +31,6 @@ from nsysconv.store.location import reading
 from nsysconv.store.read import Profile
 
 FOLDER = FIXTURES / "nvprof_log"
-FILES = sorted(FOLDER.iterdir())
 REAL_LOGS = [
     REAL / row["file"] for kind in ("nvprof_csv", "nvprof_text") for row in provenance(kind)
 ] or [REAL / "missing"]
@@ -413,49 +411,7 @@ def test_a_log_without_tables_names_the_written_files(profiles_of: ProfilesOf) -
     assert caught.value.hint == "Import what nvprof wrote: run.11.nvvp, run.12.nvvp."
 
 
-@pytest.mark.parametrize("path", few(FILES, 6), ids=lambda path: path.name)
-def test_command_lines_are_not_stored(path: Path, tmp_path: Path) -> None:
-    if import_files([path], tmp_path / "store.db").errors:
-        return
-    assert "SECRET" in path.read_bytes().decode("utf-8", "replace").replace("\0", "") or path.name in (
-        "odd-reshaped.csv", "odd-no-process.txt", "odd-nsys.txt",
-    )  # fmt: skip
-    with reading(tmp_path / "store.db") as store:
-        assert [text for text in everything(store) if "SECRET" in text] == []
-
-
-# -- damage
-
-
-ROW_TABLES = ("kernel", "memcpy", "memset", "unified_memory_event", "api_call", "metric_sample")
-
-
-def rows_and_notes(path: Path, folder: Path) -> tuple[int, set[str]]:
-    """How many rows and totals an import gives, and what it notes; an error counts as a note."""
-    store = folder / "store.db"
-    store.unlink(missing_ok=True)
-    try:
-        result = import_files([path], store)
-    except NsysconvError as error:
-        return 0, {str(error)}
-    if result.errors:
-        return 0, {str(result.errors[0])}
-    count, said = 0, set()
-    with reading(store) as opened:
-        for profile in opened.profiles():
-            count += sum(profile.row_count(table) for table in ROW_TABLES)
-            count += len(profile.rows("aggregate"))
-            said |= {note.slug for note in profile.notes if note.severity is Severity.DROPPED}
-    return count, said
-
-
 # -- real files
-
-
-@real
-@pytest.mark.parametrize("path", REAL_LOGS, ids=lambda path: path.name)
-def test_a_real_log_is_claimed_by_its_importer_alone(path: Path) -> None:
-    assert claims(path)
 
 
 def plain_rows(path: Path) -> list[list[str]]:

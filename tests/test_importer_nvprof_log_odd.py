@@ -14,12 +14,10 @@ from typing import Any
 import pytest
 from conftest import FIXTURES, REAL, claimed_by, event_rows, few, in_any_order, real
 from machine import APPLY, REDUCE, SAXPY
-from nvprof_spelling import SECRET
 from odd_nvprof_counters import DEVICES, EVENTS, INVOCATIONS, KERNELS, METRICS, PID
 from odd_nvprof_logs import ODD_LOGS
 from scenarios import WORKLOADS
 from test_importer_nvprof_log_workloads import GPU_TABLES, imported, slugs, totals_of
-from test_secrets import everything
 from workload import Workload
 from write_nvprof_log import gpu_trace_csv, write_log
 
@@ -27,16 +25,12 @@ from nsysconv import api
 from nsysconv.errors import InputError, NsysconvError
 from nsysconv.facts import Fact
 from nsysconv.notes import Severity
-from nsysconv.store.location import reading
 from nsysconv.store.read import Profile
 
 FOLDER = FIXTURES / "nvprof_log"
 FOREIGN = "odd-nsys.txt"
 LOGS = [path for path in sorted(FOLDER.iterdir()) if path.name != FOREIGN]
-# A banner repeats the command line; these have none.
-WITHOUT_BANNER = {"odd-reshaped.csv"}
 AS_BASIC = [name for name, (_, holds) in ODD_LOGS.items() if holds.endswith("answers as `basic`")]
-every_log = pytest.mark.parametrize("path", LOGS, ids=lambda path: path.name)
 
 
 @contextmanager
@@ -54,28 +48,6 @@ def _said(profile: Profile) -> dict[str, Any]:
         "totals": in_any_order(totals_of(profile)),
         "facts": profile.facts,
     }
-
-
-@every_log
-def test_exactly_one_importer_claims_it(path: Path, tmp_path: Path) -> None:
-    (tmp_path / "unknown").write_bytes(path.read_bytes())
-    assert claimed_by(tmp_path / "unknown") == ["nvprof_log"]
-
-
-@pytest.mark.parametrize("path", few(LOGS, 8), ids=lambda path: path.name)
-def test_no_secret_leaves_a_log(path: Path, tmp_path: Path) -> None:
-    if path.name not in WITHOUT_BANNER:
-        content = path.read_bytes()
-        assert SECRET.encode() in content or SECRET.encode("utf-16-le") in content
-    api.import_files([path], tmp_path / "store.db")
-    if not (tmp_path / "store.db").exists():
-        assert "nothing" in path.name
-        return
-    content = (tmp_path / "store.db").read_bytes()
-    assert b"SECRET" not in content
-    assert "SECRET".encode("utf-16-le") not in content
-    with reading(tmp_path / "store.db") as store:
-        assert [text for text in everything(store) if "SECRET" in text] == []
 
 
 @pytest.mark.parametrize("name", AS_BASIC)

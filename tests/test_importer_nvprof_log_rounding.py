@@ -249,7 +249,7 @@ summary_units = st.one_of(
 )
 
 
-@examples(150, phases=FAST)
+@examples(80, phases=FAST)
 @given(st.lists(kernels, min_size=1, max_size=6), summary_units, st.booleans(), st.booleans())
 def test_no_total_is_further_off_than_its_spelling(
     some: list[Kernel], asked: SummaryUnits | None, text: bool, types: bool

@@ -14,7 +14,7 @@ from typing import Any
 import machine
 import pytest
 from conftest import FIXTURES, Row, in_any_order
-from nvprof_logs import LOGS
+from fixtures_nvprof_log import LOGS
 from scenarios import WORKLOADS
 from workload_rows import GPU_TABLES as GPU_TABLES
 from workload_rows import NvprofLog, newest_export

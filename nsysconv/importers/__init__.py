@@ -7,8 +7,14 @@ IMPORTERS = (
     "nsys_sqlite",
     "kineto",
     "nvprof_database",
+    "rocpd",
     "nvprof_log",
     "nsys_stats",
     "nvidia_smi",
+    "rocprofv3_csv",
+    "xplane",
+    "proton",
+    "rpd",
+    "rocprof",
 )
 """The modules that read a format, in the order in which they are asked. A new source is one more line."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from nsysconv.errors import InputError
@@ -67,8 +68,22 @@ class No:
     hint: str = ""
 
 
+@dataclass(frozen=True)
+class Group:
+    """Files that are parts of one recording; `instead`: a file that holds all of it and is read."""
+
+    paths: tuple[Path, ...]
+    instead: Path | None = None
+
+
 class Importer(Protocol):
-    """One source format: a module with these names."""
+    """One source format: a module with these names.
+
+    One whose recordings are several files that lie together also has `group`, a function of the paths
+    of all files in sight that returns a Group for each recording of two or more of them. It goes by their
+    names: which of them are of this format is seen when they are read. It may have `is_part(probe)`, too:
+    whether a file that it refuses alone belongs to others, such as a list of GPUs.
+    """
 
     NAME: str
     """The name of the module, and the word in `profile.source`."""
@@ -83,7 +98,7 @@ class Importer(Protocol):
     ADVICE: Mapping[Fact, str]
     """Advice by fact: how to record it next time, also for facts that only other sources hold."""
     JOINS: bool
-    """True if several files can be one recording when the user says so."""
+    """True if several files can be one recording: when the user says so, or by `group`."""
     INCLUDABLE: Mapping[str, str]
     """Rows that are left out unless asked for, being many: a word for each, and what they are."""
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import os
 import shlex
 import shutil
 import subprocess
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import cast
 from nsysconv.errors import InputError, NoProfileError, NsysconvError, UsageError
 from nsysconv.facts import Fact
 from nsysconv.importers import IMPORTERS, foreign
-from nsysconv.importers.contract import Importer, No, Options, Yes
+from nsysconv.importers.contract import Group, Importer, No, Options, Yes
 from nsysconv.importers.probe import Probe
 from nsysconv.names import cut_off, escaped
 from nsysconv.notes import Note, Severity
@@ -40,10 +41,11 @@ def check_included(options: Options) -> None:
     """Raise UsageError if rows are asked for by a word that is in no importer's INCLUDABLE."""
     if not options.include:
         return  # nothing to look up: no importer has to be loaded for it
-    includable = {
-        word: rows for importer in all_importers() for word, rows in importer.INCLUDABLE.items()
-    }
-    unknown = sorted(options.include - includable.keys())
+    importers = list(all_importers())
+    includable = {word: rows for each in importers for word, rows in each.INCLUDABLE.items()}
+    # What once had to be asked for may still be.
+    always = {str(fact) for each in importers for fact in each.POSSIBLE}
+    unknown = sorted(options.include - includable.keys() - always)
     if unknown:
         choices = "; ".join(f"{word}: {rows}" for word, rows in includable.items()) or "none"
         raise UsageError(
@@ -79,10 +81,32 @@ def open_probe(
         yield probe
 
 
-def profile_label(path: Path) -> str:
-    """Return what a profile is called: the file's name without the endings that formats give it."""
+def groups(paths: Sequence[Path]) -> list[Group]:
+    """Return which of these files are parts of one recording, by all importers that know such."""
+    found: list[Group] = []
+    for importer in iter_importers():
+        group = getattr(importer, "group", None)
+        found += group(paths) if group else []
+    return found
+
+
+def group_pattern(paths: Sequence[Path]) -> str:
+    """Return a glob that names the files of one recording: what their paths have in common."""
+    return os.path.commonprefix([str(path) for path in paths]) + "*"  # noqa: RUF071 - characters
+
+
+def profile_label(*paths: Path) -> str:
+    """Return what a profile is called: the file's name without the endings that formats give it.
+
+    One of several files is called by what their names have in common.
+    """
+    path, *others = paths
+    names = [each.name for each in paths]
+    common = os.path.commonprefix(names).rstrip("._-")  # noqa: RUF071 - characters
+    if others and common:
+        return common
     name = path.name
-    for ending in (".gz", ".json", ".trace", ".pt"):
+    for ending in (".gz", ".json", ".trace", ".pt", ".pb", ".xplane"):
         name = name.removesuffix(ending)
     return Path(name).stem if name == path.name else name or path.name
 
@@ -139,6 +163,15 @@ def refusing_defects(path: Path) -> Iterator[None]:
         ) from None
 
 
+def is_profile(path: Path) -> bool:
+    """Return whether the file is one that is read."""
+    try:
+        with Probe(path) as probe:
+            return is_report(probe) or bool(detect(probe))
+    except (InputError, OSError):
+        return False
+
+
 def is_recording(path: Path) -> bool:
     """Return whether the file is a profile; of printed tables not, for which reports may be taken."""
     try:
@@ -191,6 +224,8 @@ def _compressed_kind(probe: Probe) -> _Kind:
             return None
         with Probe(folder / "unpacked") as content:
             found = [i.TITLE for i in iter_importers() if isinstance(i.sniff(content), Yes)]
+            if not found and content.is_sqlite:  # of another program, or too large to be unpacked
+                found = ["a SQLite database"]
     if not found:
         return None
     name = shlex.quote(str(probe.origin))

@@ -17,8 +17,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from nsysconv.importers.nsys_rep.wire import WireError, fields, numbers
 from nsysconv.importers.probe import Probe
+from nsysconv.importers.wire import WireError, fields, numbers
 
 _HEAD_BYTES = 1 << 16
 # At most so many packets of a Perfetto trace are examined. The trace holds packets in field 1, and a
@@ -63,10 +63,7 @@ def kind_of(probe: Probe) -> tuple[str, str] | None:
     if probe.is_sqlite:
         return _database_kind(probe.tables)
     if probe.head.startswith(b"\x1f\x8b"):
-        text = _inflated(probe)
-        if text.startswith(b"SQLite format 3\0"):
-            return "a gzip-compressed SQLite database", "Unpack it first: gunzip FILE"
-        return _content_kind(text)
+        return _content_kind(_inflated(probe))
     return _content_kind(probe.head)
 
 
@@ -82,7 +79,7 @@ def _content_kind(head: bytes) -> tuple[str, str] | None:
     if _is_perfetto(head):
         return (
             "a Perfetto trace",
-            "Open it at ui.perfetto.dev, and use the profile it was made from here.",
+            "Use the profile it was made from; rocprofv3 writes one with -f rocpd.",
         )
     return None
 

@@ -175,13 +175,15 @@ def first_rows(rows: Iterable[dict[str, Any]], *key: str) -> list[dict[str, Any]
     return list(first.values())
 
 
-def texts_by_id(probe: Probe, table: str, id_column: str, ids: Iterable[int]) -> dict[int, str]:
-    """Return id -> text for those of the ids that have a text in the `value` of a table of strings."""
+def texts_by_id(
+    probe: Probe, table: str, id_column: str, ids: Iterable[int], text_column: str = "value"
+) -> dict[int, str]:
+    """Return id -> text for those of the ids that have a text in a table of strings."""
     texts: dict[int, str] = {}
     for some in in_lists(sorted(set(ids))):
         listed = ", ".join(map(str, some))
         rows = probe.select(
-            f"SELECT {id_column}, value FROM {table} WHERE {id_column} IN ({listed})"
+            f"SELECT {id_column}, {text_column} FROM {table} WHERE {id_column} IN ({listed})"
         )
         # Ids of a damaged table may be texts, which SQLite compares as numbers.
         found = {as_whole_number(text_id): text for text_id, text in rows if isinstance(text, str)}

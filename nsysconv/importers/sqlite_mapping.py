@@ -29,6 +29,8 @@ from nsysconv.importers.sqlite_columns import (
     count_rows,
     has_columns,
     has_rows,
+    is_sparse,
+    row_numbers,
     whole_number_sql,
 )
 from nsysconv.names import WORK, called
@@ -44,8 +46,31 @@ CUPTI_DEVICE_COLUMNS = {
     "max_blocks_per_sm": "maxBlocksPerMultiprocessor",
     "max_registers_per_sm": "maxRegistersPerMultiprocessor",
     "max_shared_bytes_per_sm": "maxSharedMemoryPerMultiprocessor",
+    "threads_per_warp": "numThreadsPerWarp",
 }
-"""Our column of `device` -> CUPTI's."""
+"""Our column of `device` -> CUPTI's; not those that CUPTI has in other units (CUPTI_RATES)."""
+CUPTI_RATES = {
+    "memory_bandwidth_bytes_per_s": "globalMemoryBandwidth",
+    "sm_clock_hz": "coreClockRate",
+}
+"""Our column of `device` -> CUPTI's: in kB/s and kHz."""
+# In kB/s and kHz: beyond these are rates of other units, and those that nobody measured.
+_MOST = {"memory_bandwidth_bytes_per_s": 1 << 40, "sm_clock_hz": 10_000_000}
+
+
+def in_base_units(row: Mapping[str, Any]) -> dict[str, int]:
+    """Return the rates of a device, by our column, in bytes/s and Hz; implausible ones are left out.
+
+    `row` has them as CUPTI does, in kB/s and kHz.
+    """
+    found = {name: row.get(name) for name in CUPTI_RATES}
+    return {
+        name: value * 1000
+        for name, value in found.items()
+        if isinstance(value, int) and 0 < value < _MOST[name]
+    }
+
+
 LAUNCH_COLUMNS = {
     **{f"grid_{axis}": f"grid{axis.upper()}" for axis in "xyz"},
     **{f"block_{axis}": f"block{axis.upper()}" for axis in "xyz"},
@@ -257,6 +282,29 @@ def source_rows(
         sparse=sparse,
     )
     return rows
+
+
+def event_rows(
+    probe: Probe,
+    mapping: TableMapping[ContextT],
+    context: ContextT,
+    checks: CellChecks,
+    *,
+    is_suspect: bool,
+) -> tuple[SourceRows | None, list[Note]]:
+    """Return all rows of a mapping (None: its table is empty), and notes if it `is_suspect`.
+
+    Arithmetic on cells that a survey found odd would go unnoticed, so those rows are guarded at once.
+    """
+    first, last, count = row_numbers(probe, probe.tables[mapping.source])
+    if first is None or last is None:
+        return None, []
+    sparse = is_sparse(first, last, count)
+    rows = source_rows(probe, mapping, context, checks, (first, last), sparse=sparse)
+    if not is_suspect:
+        return rows, []
+    sound, left_out = rows.guarded()
+    return replace(sound, guarded=lambda: (sound, [])), left_out
 
 
 def guarded_rows(

@@ -395,8 +395,10 @@ _DEVICE_NUMBERS = {
     "regsPerMultiprocessor": "max_registers_per_sm",
     "sharedMemPerMultiprocessor": "max_shared_bytes_per_sm",
     "maxSharedMemoryPerMultiProcessor": "max_shared_bytes_per_sm",
+    "maxThreadsPerMultiprocessor": "max_threads_per_sm",
+    "maxThreadsPerMultiProcessor": "max_threads_per_sm",
+    "warpSize": "threads_per_warp",
 }
-_THREADS_PER_SM = ("maxThreadsPerMultiprocessor", "maxThreadsPerMultiProcessor")
 
 
 @dataclass
@@ -476,9 +478,8 @@ def _device_row(properties: Mapping[str, Any]) -> dict[str, Any]:
         row["name"] = _replace_surrogates(properties["name"])
     numbers = {name: value for name, value in properties.items() if _fits(value)}
     row |= {column: numbers[name] for name, column in _DEVICE_NUMBERS.items() if name in numbers}
-    threads = next((numbers[name] for name in _THREADS_PER_SM if name in numbers), None)
-    warp = properties.get("warpSize")
-    if threads is not None and isinstance(warp, int) and warp > 0:
+    threads, warp = row.get("max_threads_per_sm"), row.get("threads_per_warp")
+    if threads is not None and warp is not None and warp > 0:
         row["max_warps_per_sm"] = threads // warp
     return row
 

@@ -13,7 +13,7 @@ from typing import BinaryIO
 import pyarrow as pa
 
 from nsysconv.errors import InputError
-from nsysconv.importers.nsys_rep.wire import PADDING, WireError, messages, numbers, text, varint
+from nsysconv.importers.wire import PADDING, WireError, messages, numbers, text, varint
 
 _FOOTER = b"U3w[END]"
 _TAIL_BYTES = 16

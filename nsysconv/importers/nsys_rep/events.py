@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from nsysconv.importers.nsys_rep import schema
 from nsysconv.importers.nsys_rep.schema import ColumnFields, FieldPath, Table
-from nsysconv.importers.nsys_rep.wire import Array, Buffer, Column, Spans, WireError
+from nsysconv.importers.wire import Array, Buffer, Column, Spans, WireError
 from nsysconv.report import MISSING, Kind, array_of, numbers
 
 Rows = Iterator[tuple[str, pa.Table]]
@@ -33,9 +33,10 @@ class _Found:
 
     def numbers(self, path: FieldPath) -> tuple[Array, Array]:
         # The result has a number per message, which is at this path, and a mask of the messages that
-        # have it.
+        # have it. Of several numbers the last counts, of several messages around one the first.
         values, there = np.zeros(self.count, np.int64), np.zeros(self.count, bool)
-        for column in self.columns.get(path[0], ()):
+        columns = self.columns.get(path[0], [])
+        for column in columns if len(path) == 1 else reversed(columns):
             found, which = column.value, column.which
             if isinstance(found, Spans) != (len(path) > 1):
                 continue

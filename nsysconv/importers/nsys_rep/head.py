@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from nsysconv.importers.nsys_rep.schema import read, tables
-from nsysconv.importers.nsys_rep.wire import fields, messages, numbers, text
+from nsysconv.importers.wire import fields, messages, numbers, text
 
 Row = dict[str, Any]
 

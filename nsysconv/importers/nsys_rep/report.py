@@ -17,7 +17,7 @@ from nsysconv.importers.nsys_rep import schema
 from nsysconv.importers.nsys_rep.container import CLOCKS_SECTION, Container, Recorded
 from nsysconv.importers.nsys_rep.events import Events, Rows, texts
 from nsysconv.importers.nsys_rep.head import THREAD_NAMES, Head, Row, rows_of, target_rows
-from nsysconv.importers.nsys_rep.wire import Buffer, Spans, WireError
+from nsysconv.importers.wire import Buffer, Spans, WireError
 from nsysconv.notes import Note, Severity
 from nsysconv.refusals import refusal_error
 from nsysconv.report import array_of

@@ -13,13 +13,12 @@ from nsysconv.importers.probe import Probe
 from nsysconv.store.recording import Recording
 
 NAME = "nsys_sqlite"
-VERSION = 1
+VERSION = 2
 TITLE = "Nsight Systems SQLite export"
 
 GUARANTEED: frozenset[Fact] = frozenset()
 JOINS = False
 INCLUDABLE: Mapping[str, str] = {
-    "osrt_calls": "calls of the operating system's runtime libraries",
     "metrics": "samples of GPU metrics",
 }
 _CUDA = "Record with `nsys profile --trace=cuda,nvtx …`."
@@ -40,8 +39,9 @@ ADVICE: Mapping[Fact, str] = {
     Fact.DIRECTIVES: "Record with `nsys profile --trace=cuda,openacc,openmp …`.",
     Fact.LIBRARY_CALLS: "Record with `nsys profile --trace=cuda,cublas,cudnn …`.",
     Fact.MPI_CALLS: "Record with `nsys profile --trace=cuda,nvtx,mpi …`.",
-    Fact.OSRT_CALLS: "Record with `nsys profile --trace=cuda,nvtx,osrt …`, and import with "
-    "`--include osrt_calls`.",
+    Fact.OSRT_CALLS: "Record with `nsys profile --trace=cuda,nvtx,osrt …`.",
+    Fact.SCHEDULING: "Record with `nsys profile --cpuctxsw=process-tree …`.",
+    Fact.CPU_SAMPLES: "Record with `nsys profile --sample=process-tree …`.",
     Fact.METRICS: "Record with `nsys profile --gpu-metrics-devices=all …`, and import with "
     "`--include metrics`.",
     Fact.RANKS: "Record with `nsys profile --trace=cuda,nvtx,mpi …` under the MPI launcher.",

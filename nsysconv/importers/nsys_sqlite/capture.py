@@ -82,6 +82,25 @@ class Capture:
     """The capture's options, in nsys's own words."""
 
 
+READ = frozenset({
+    "ANALYSIS_DETAILS", "DIAGNOSTIC_EVENT", "EXPORT_META_DATA", "META_DATA_CAPTURE", "META_DATA_EXPORT",
+    "MPI_RANKS", "PROCESSES", "TARGET_INFO_CUDA_CONTEXT_INFO", "TARGET_INFO_CUDA_DEVICE",
+    "TARGET_INFO_CUDA_GPU", "TARGET_INFO_CUDA_NULL_STREAM", "TARGET_INFO_CUDA_STREAM", "TARGET_INFO_GPU",
+    "TARGET_INFO_GPU_METRICS", "TARGET_INFO_NVTX_CUDA_STREAM", "TARGET_INFO_SESSION_START_TIME",
+    "ThreadNames",
+})  # fmt: skip
+"""Tables without events that are read, here and in small_tables.py."""
+PRIVATE = frozenset({
+    "ANALYSIS_FILE", "OSRT_FILE_ACCESS_DESCRIPTORS", "ProcessStreams", "TARGET_INFO_SYSTEM_ENV",
+})  # fmt: skip
+"""Tables of contents and paths of files, of output and environment: what they hold is nobody's business.
+
+Only values of the last one that are on a list are read.
+"""
+ENUMERATIONS = frozenset({"UnwindMethodType"})
+"""Those whose names do not begin with ENUM_."""
+
+
 def read_capture(probe: Probe) -> Capture:
     """Return the allow-listed values of a file."""
     export = _values(probe, ("META_DATA_EXPORT", "EXPORT_META_DATA"))
@@ -246,10 +265,10 @@ def read_clock(probe: Probe, sources: Sequence[str], capture: Capture) -> Clock:
     """Return the clock of a file, by the times of its event tables `sources`.
 
     Times count from the session's start, unless the export was made with --ts-normalize: then they are
-    times of day, larger than any recording is long. Tables that are read on request do not count if
-    others have rows: a recording begins and ends whatever is included of it.
+    times of day, larger than any recording is long. Tables of samples and of the operating system do not
+    count if others have rows: a recording begins and ends whatever is included of it.
     """
-    others = [source for source in sources if source not in tables.ON_REQUEST]
+    others = [source for source in sources if source not in tables.NOT_OF_CLOCK]
     if any(has_rows(probe, source) for source in others):
         sources = others
     first = None

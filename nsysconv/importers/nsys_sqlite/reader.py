@@ -11,7 +11,7 @@ from nsysconv import schema
 from nsysconv.facts import Fact
 from nsysconv.importers import directives, sqlite_mapping
 from nsysconv.importers.contract import NO_GPU_WORK, Options
-from nsysconv.importers.nsys_sqlite import capture, nccl, small_tables, tables
+from nsysconv.importers.nsys_sqlite import capture, cpus, nccl, small_tables, tables
 from nsysconv.importers.nsys_sqlite.survey import ExportSurvey, Identities, is_balanced
 from nsysconv.importers.probe import Probe
 from nsysconv.importers.sqlite_columns import (
@@ -24,6 +24,7 @@ from nsysconv.importers.sqlite_columns import (
     row_range,
     texts_by_id,
 )
+from nsysconv.importers.unread_tables import unread_tables_note
 from nsysconv.notes import Note, Severity
 from nsysconv.store.recording import (
     ArrowRows,
@@ -64,6 +65,7 @@ class ExportReader:
 
     def recording(self) -> Recording:
         """Return the recording; its rows are read while `batches` is used up."""
+        self._notes += unread_tables_note(self._probe, _READ)
         self._notes += capture.diagnostic_notes(self._probe)
         self._notes += capture.option_notes(self._capture)
         self._notes += self._clock.notes
@@ -161,6 +163,8 @@ class ExportReader:
             construct_ids=self._construct_ids if source in tables.OPENACC else {},
             metrics=self._metrics[0] if source == tables.METRICS else (),
             nameless=source == tables.KERNEL and bool(self._nameless_kernels),
+            own_pids=self._own_pids(source) if source in cpus.TABLES else None,
+            frames=cpus.frames(self._probe) if source == cpus.SAMPLES else cpus.Frames.NONE,
             balanced=source == tables.MEMORY_USAGE and is_balanced(self._probe),
         )
 
@@ -181,6 +185,13 @@ class ExportReader:
             )
             self._note_assumption("process-assumed", text, source, mapping.fact)
         return assumed
+
+    def _own_pids(self, source: str) -> frozenset[int] | None:
+        # A table of CPUs is read for the processes that other tables name, because a whole machine may
+        # have been recorded.
+        others = self._survey.devices_of(set(self._sources) - set(cpus.TABLES)).pids
+        here = self._survey.of_table(source)
+        return None if here.pids <= others and not here.anonymous else frozenset(others)
 
     def _driver_names(self) -> tuple[int, ...] | None:
         if "eventClass" in self._probe.tables[tables.RUNTIME].columns:
@@ -210,7 +221,16 @@ class ExportReader:
 
     @cached_property
     def _ids(self) -> Identities:
-        return self._survey.all_tables()
+        ids, (functions, libraries) = self._survey.all_tables(), self._frame_names
+        ids.name_ids |= functions | libraries
+        ids.path_ids |= libraries
+        return ids
+
+    @cached_property
+    def _frame_names(self) -> tuple[set[int], set[int]]:
+        if cpus.SAMPLES not in self._sources:
+            return set(), set()
+        return cpus.frame_names(self._probe, self._survey.all_tables().pids)
 
     @cached_property
     def _devices(self) -> small_tables.Devices:
@@ -314,9 +334,11 @@ class ExportReader:
                 self._notes.append(note)
 
     def _note_names(self, missing: set[int], doubled: Sequence[int]) -> None:
-        # Names that only optional rows refer to get notes of their own, so that the other notes do not
-        # depend on whether these rows were read.
+        # Names that only such rows refer to get notes of their own, so that the other notes do not depend
+        # on whether these rows were read.
         ids = {source: self._survey.of_table(source).name_ids for source in self._sources}
+        if cpus.SAMPLES in ids:
+            ids[cpus.SAMPLES] = set[int]().union(*self._frame_names)
         lacking = self._survey.of_table(tables.KERNEL).full_name_ids & self._nameless_kernels
         if lacking:
             others = set[int]().union(
@@ -330,8 +352,8 @@ class ExportReader:
                 self._notes.append(
                     Note("nameless-id", Severity.INFO, text, len(replaced), where, facts)
                 )
-        on_request = ids.keys() & tables.ON_REQUEST.keys()
-        always = set[int]().union(*(ids[source] for source in ids.keys() - on_request))
+        apart = ids.keys() & tables.NAMED_APART.keys()
+        always = set[int]().union(*(ids[source] for source in ids.keys() - apart))
         if always and always <= missing:
             text = "no name has a text because the name table is missing or empty: export it again"
             self._notes.append(
@@ -339,9 +361,9 @@ class ExportReader:
             )
             missing = missing - always
         self._notes += _name_notes(len(missing & always), [i for i in doubled if i in always])
-        for source in on_request:
+        for source in apart:
             own = ids[source] - always
-            facts = frozenset({tables.ON_REQUEST[source]})
+            facts = frozenset({tables.NAMED_APART[source]})
             doubled_own = [i for i in doubled if i in own]
             self._notes += _name_notes(len(missing & own), doubled_own, facts)
 
@@ -390,6 +412,12 @@ def _is_checked_first(mapping: tables.ExportMapping) -> bool:
 
 
 # -- notes on what the rows turn out to be
+
+_READ = {
+    *tables.EVENT_SOURCES,
+    *(cpus.CHAINS, tables.PAYLOAD_SCHEMAS, tables.PAYLOAD_ENTRIES),
+    *(capture.READ | capture.PRIVATE | capture.ENUMERATIONS),
+}
 
 _MEMORY_KINDS = range(tables.LAST_MEMORY_KIND + 1)
 _USAGE, _UNKNOWN = tables.MEMORY_USAGE, "shown as Unknown"

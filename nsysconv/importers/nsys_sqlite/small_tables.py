@@ -25,7 +25,7 @@ from nsysconv.importers.sqlite_columns import (
     integer_rows,
     only,
 )
-from nsysconv.importers.sqlite_mapping import CUPTI_DEVICE_COLUMNS
+from nsysconv.importers.sqlite_mapping import CUPTI_DEVICE_COLUMNS, CUPTI_RATES, in_base_units
 from nsysconv.names import plain_api_name
 
 Row = dict[str, Any]
@@ -224,8 +224,17 @@ _GPU_COLUMNS = {
     "max_blocks_per_sm": "maxBlocksPerSm",
     "max_registers_per_sm": "maxRegistersPerSm",
     "max_shared_bytes_per_sm": "maxShmemPerSm",
+    "sm_clock_hz": "clockRate",
+    "threads_per_warp": "threadsPerWarp",
 }
-_CUDA_GPU_COLUMNS = {"name": "name", "bus_id": "pciBusId", **CUPTI_DEVICE_COLUMNS}
+_CUDA_GPU_COLUMNS = {
+    "name": "name",
+    "bus_id": "pciBusId",
+    **CUPTI_DEVICE_COLUMNS,
+    **CUPTI_RATES,
+}
+# Exports before 2020.4 have memory in MiB, and no bandwidth that could be meant.
+_MIB = 1 << 20
 _TEXT_COLUMNS = ("name", "bus_id", "uuid")
 # These identify a GPU and are not columns of the store.
 _KEY_COLUMNS = ("key", "gpu_id", "sampled_as")
@@ -365,14 +374,35 @@ def _gpu_rows(probe: Probe) -> list[Row]:
     if "TARGET_INFO_GPU" in probe.tables:
         id_column = "id" if "id" in probe.tables["TARGET_INFO_GPU"].columns else "deviceId"
         rows = _typed_rows(probe, "TARGET_INFO_GPU", {**_GPU_COLUMNS, "gpu_id": id_column})
+        if not has_columns(probe, "TARGET_INFO_GPU", _GPU_COLUMNS["sm_count"]):
+            # In 2021 it has names, and the older table beside it the properties of such GPUs.
+            older = _cuda_gpus(probe)
+            rows = [
+                _common_properties([gpu for gpu in older if gpu.get("name") == row.get("name")])
+                | row
+                for row in rows
+            ]
     else:
-        columns = {**_CUDA_GPU_COLUMNS, "gpu_id": "deviceId"}
-        rows = _typed_rows(probe, "TARGET_INFO_CUDA_GPU", columns)
+        rows = _cuda_gpus(probe)
     gpus: dict[Any, Row] = {}
     for number, row in enumerate(rows):
         identity = row.get("uuid") or row.get("bus_id") or number
         gpus.setdefault(identity, {**row, "key": number})
     return list(gpus.values())
+
+
+def _cuda_gpus(probe: Probe) -> list[Row]:
+    columns = {**_CUDA_GPU_COLUMNS, "gpu_id": "deviceId"}
+    return list(map(_cuda_gpu, _typed_rows(probe, "TARGET_INFO_CUDA_GPU", columns)))
+
+
+def _cuda_gpu(row: Row) -> Row:
+    rates = in_base_units(row)
+    row = {name: value for name, value in row.items() if name not in CUPTI_RATES}
+    if 0 < row.get("memory_bytes", 0) < _MIB:
+        row["memory_bytes"] *= _MIB
+        rates.pop("memory_bandwidth_bytes_per_s", None)
+    return row | rates
 
 
 def _tied_gpus(probe: Probe, gpus: list[Row]) -> dict[tuple[int, int], Row]:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from nsysconv.importers import directives
-from nsysconv.importers.nsys_sqlite import tables
+from nsysconv.importers.nsys_sqlite import cpus, tables
 from nsysconv.importers.probe import MIN_ROWS_FOR_PAGES, Probe
 from nsysconv.importers.sqlite_columns import (
     as_whole_number,
@@ -56,6 +56,7 @@ _IDENTIFYING: dict[str, tuple[tuple[str, ...], ...]] = {
     **dict.fromkeys(
         (tables.OSRT, *tables.LIBRARIES, *tables.OPENMP), (("globalTid", "eventClass", "nameId"),)
     ),
+    **dict.fromkeys(cpus.TABLES, (("globalTid",),)),
 }
 _PATH_COLUMNS = frozenset({"module", "sourceFile"})
 _NAMES_OF_KERNELS = frozenset(tables.NAMES_OF_KERNELS)
@@ -129,10 +130,19 @@ class ExportSurvey:
         )
 
     def all_tables(self) -> Identities:
-        """Return what all tables mention. Raises InputError as `is_sparse`."""
+        """Return what all tables mention; no processes that only tables of CPUs mention.
+
+        Raises InputError as `is_sparse`.
+        """
         for numbers in self._numbers.values():
             numbers.result()
-        return _merged(scan for _, _, scan in self._scans)
+        ids, of_cpus = (
+            _merged(scan for _, source, scan in self._scans if (source in cpus.TABLES) == which)
+            for which in (False, True)
+        )
+        # A table of CPUs may hold all processes of the machine.
+        ids.threads.update(thread for thread in of_cpus.threads if thread[0] in ids.pids)
+        return ids
 
     def of_table(self, source: str) -> Identities:
         """Return what one table mentions."""

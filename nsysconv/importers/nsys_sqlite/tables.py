@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from nsysconv import codes
 from nsysconv.facts import Fact
 from nsysconv.importers import directives, sqlite_mapping
+from nsysconv.importers.nsys_sqlite import cpus
 from nsysconv.importers.sqlite_columns import (
     Expression,
     SourceColumns,
@@ -125,7 +126,9 @@ class ExportContext(sqlite_mapping.MappingContext):
     `device`: (pid, ordinal) as expressions -> our device_id. `only_pid`: the process of all rows of this
     table, if there is only one. `driver_names`: name ids of driver functions, for API tables that do not
     distinguish the layers; None for others. `metrics`: those that were sampled. `balanced`: every release
-    of device memory has its allocation. `nameless`: the file lacks names of kernels.
+    of device memory has its allocation. `nameless`: the file lacks names of kernels. `own_pids`: the
+    processes that are read of a table of CPUs; None: all. `frames`: where the file says what
+    samples saw run.
     """
 
     device: Callable[[Expression, Expression], Expression]
@@ -134,6 +137,8 @@ class ExportContext(sqlite_mapping.MappingContext):
     metrics: tuple[Metric, ...] = ()
     balanced: bool = False
     nameless: bool = False
+    own_pids: frozenset[int] | None = None
+    frames: cpus.Frames = cpus.Frames.NONE
 
 
 ExportMapping = sqlite_mapping.TableMapping[ExportContext]
@@ -445,6 +450,12 @@ def _osrt_call(c: SourceColumns, context: ExportContext) -> _Columns:
     return _on_thread(c, context) | own
 
 
+def _is_of_profile(c: SourceColumns, context: ExportContext) -> Expression | None:
+    if context.own_pids is None:
+        return None
+    return _pid(c["globalTid"], context).in_(sorted(context.own_pids))
+
+
 def _mpi_call(c: SourceColumns, context: ExportContext) -> _Columns:
     return {
         **_on_thread(c, context),
@@ -502,6 +513,24 @@ MAPPINGS = (
     ExportMapping("page_fault", CPU_FAULTS, _cpu_fault, frozenset({"start", "globalPid"})),
     ExportMapping("page_fault", GPU_FAULTS, _gpu_fault, _ON_GPU),
     ExportMapping("osrt_call", OSRT, _osrt_call, _ON_THREAD, classes=_OSRT_CLASSES),
+    ExportMapping(
+        "cpu_switch",
+        cpus.SCHEDULING,
+        lambda c, context: cpus.switch(c, _moment(c["start"], context), _of_thread(c, context)),
+        frozenset({"start", "globalTid", "isSchedIn"}),
+        _is_of_profile,
+    ),
+    ExportMapping(
+        "cpu_sample",
+        cpus.SAMPLES,
+        lambda c, context: cpus.sample(
+            c, _moment(c["start"], context), _of_thread(c, context), context.frames
+        ),
+        frozenset({"start", "globalTid"}),
+        _is_of_profile,
+        join=lambda c, context: cpus.with_frame(c, context.frames),
+        alias="sample",
+    ),
     *(
         ExportMapping("mpi_call", source, _mpi_call, _ON_THREAD, _is_first_of_wait)
         for source in MPI
@@ -555,8 +584,14 @@ TIMES = {mapping.source: mapping.start for mapping in MAPPINGS}
 CLASSES = {mapping.source: mapping.classes for mapping in MAPPINGS if mapping.classes}
 """Source table -> the event classes that are rows of ours, if it has event classes."""
 
-ON_REQUEST = {OSRT: Fact.OSRT_CALLS, METRICS: Fact.METRICS}
+ON_REQUEST = {METRICS: Fact.METRICS}
 """Source tables that are read only if the user includes their fact: they can be most of a file."""
+
+NAMED_APART = {OSRT: Fact.OSRT_CALLS, cpus.SAMPLES: Fact.CPU_SAMPLES, METRICS: Fact.METRICS}
+"""Source tables whose names are of no account to other events."""
+
+NOT_OF_CLOCK = (OSRT, *cpus.TABLES, METRICS)
+"""Source tables that do not say when a recording began and ended, if others have rows."""
 
 
 def facts_of(source: str) -> frozenset[Fact]:

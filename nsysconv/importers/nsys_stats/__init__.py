@@ -95,6 +95,6 @@ def sniff(probe: Probe) -> Yes | No:
 
 def read(probes: Sequence[Probe], options: Options) -> Generator[Recording, None, None]:
     """Yield a recording for each run of nsys stats, or the one that several files make together."""
-    from nsysconv.importers.nsys_stats.reader import read_recordings
+    from nsysconv.importers.nsys_stats.reader import NsysRecording
 
-    yield from read_recordings(probes, POSSIBLE, ADVICE)
+    yield from NsysRecording.recordings(probes)

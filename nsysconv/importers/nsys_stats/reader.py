@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from nsysconv import schema
 from nsysconv.errors import InputError
 from nsysconv.facts import Fact
-from nsysconv.importers.contract import MAX_RECORDINGS, NO_GPU_WORK, too_many_recordings_error
+from nsysconv.importers.contract import NO_GPU_WORK
+from nsysconv.importers.nsys_stats import ADVICE, POSSIBLE
 from nsysconv.importers.nsys_stats.survey import LogSurvey, PrintedTable, Run, split_runs
 from nsysconv.importers.nsys_stats.tables import TRACES, NsysTable
 from nsysconv.importers.nsys_stats.totals import (
@@ -22,62 +21,20 @@ from nsysconv.importers.nsys_stats.totals import (
 )
 from nsysconv.importers.nsys_stats.trace import NsysTraceRows, TraceReader, TraceTotals
 from nsysconv.importers.printed.quantities import GPU_TOTALS, needless_totals
-from nsysconv.importers.printed.text import (
-    RejectedLines,
-    refuse_quotations,
-    truncation_note,
-    utf8_files,
-)
+from nsysconv.importers.printed.recordings import LogPart, PrintedRecording
+from nsysconv.importers.printed.text import RejectedLines, truncation_note
 from nsysconv.importers.printed.trace import EVENTS
 from nsysconv.importers.probe import Probe
 from nsysconv.names import demangler
 from nsysconv.notes import Note, Severity
-from nsysconv.store.recording import Batch, Batches, ProfileAttributes, Recording, Summary, rows_of
+from nsysconv.store.recording import Batch
 
-_MIB = 20
 # nsys prints these in the place of a table without rows.
 _NO_KERNELS = "CUDA kernel data"
 _NO_DATA = {_NO_KERNELS: Fact.KERNEL_TOTALS, "GPU memory data": Fact.MEMORY_TOTALS}
 
 
-@dataclass(frozen=True)
-class LogPart:
-    """One recording's tables in one file."""
-
-    probe: Probe
-    path: Path
-    survey: LogSurvey
-    run: Run
-
-
-def read_recordings(
-    probes: Sequence[Probe], possible: frozenset[Fact], advice: Mapping[Fact, str]
-) -> Iterator[Recording]:
-    """Yield the recordings of one file, or the one that several files make together.
-
-    Raises InputError for files that hold nothing to import, or that cannot be joined.
-    """
-    with utf8_files(probes) as paths:
-        surveys = [
-            (probe, path, LogSurvey(path)) for probe, path in zip(probes, paths, strict=True)
-        ]
-        files = [
-            [LogPart(probe, path, survey, run) for run in split_runs(survey.items)]
-            for probe, path, survey in surveys
-        ]
-        for probe, parts in zip(probes, files, strict=True):
-            _refuse_empty(probe, [part.run for part in parts])
-        recordings = _joined([[part for part in parts if part.run.tables] for parts in files])
-        if len(recordings) > MAX_RECORDINGS:
-            raise too_many_recordings_error(str(probes[0].origin))
-        for number, parts in enumerate(recordings, 1):
-            kinds = {kind for part in parts for kind in part.run.tables}
-            name = f"run-{number}" if recordings[1:] else ""
-            yield Recording(
-                PrintedRecording(parts, probes, name).batches(advice),
-                possible=possible - _needless(kinds),
-                one_of_several=bool(name),
-            )
+_Part = LogPart[LogSurvey, Run]
 
 
 def _refuse_empty(probe: Probe, runs: Sequence[Run]) -> None:
@@ -98,127 +55,115 @@ def _refuse_empty(probe: Probe, runs: Sequence[Run]) -> None:
     raise InputError(reason, where=str(probe.origin), hint=hint)
 
 
-def _joined(files: Sequence[Sequence[LogPart]]) -> list[list[LogPart]]:
-    if len(files) == 1:
-        return [[part] for part in files[0]]
-    if several := next((parts for parts in files if len(parts) > 1), None):
-        raise InputError(
-            "the file holds several recordings and cannot be joined with others",
-            where=str(several[0].probe.origin),
-            hint="Import it without --join.",
-        )
-    joined = [part for parts in files for part in parts]
-    seen: dict[NsysTable, LogPart] = {}
-    for part in joined:
-        for kind in part.run.tables:
-            if kind in seen:
-                raise InputError(
-                    f"the table {kind.value} is in another of the joined files, too: "
-                    f"{seen[kind].probe.origin}",
-                    where=str(part.probe.origin),
-                    hint="Join tables of one recording; import recordings one by one.",
-                )
-            seen[kind] = part
-    return [joined]
+class NsysRecording(PrintedRecording[LogSurvey, Run]):
+    """One run of nsys stats."""
 
+    POSSIBLE = POSSIBLE
+    ADVICE = ADVICE
+    totals: Totals
 
-def _needless(kinds: set[NsysTable]) -> frozenset[Fact]:
-    # Totals are not needed if the events are in the log, or if the log is not a summary.
-    needless = needless_totals(
-        gpu_trace=NsysTable.GPU_TRACE in kinds, api_trace=NsysTable.API_TRACE in kinds
-    )
-    if kinds <= TRACES:
-        needless |= {Fact.RANGE_TOTALS, Fact.DIRECTIVE_TOTALS, Fact.OSRT_TOTALS}
-    return needless
-
-
-class PrintedRecording:
-    """One recording on its way to the store."""
-
-    def __init__(self, parts: Sequence[LogPart], probes: Sequence[Probe], name: str) -> None:
-        """Take the tables of a recording; `name` is empty if it is all that the files hold."""
-        self._parts = parts
-        self._probes = probes
-        self._name = name
+    def __init__(self, parts: Sequence[_Part], probes: Sequence[Probe], name: str) -> None:
+        """Take the tables of a run."""
+        super().__init__(parts, probes, name)
         self._tables = {kind: table for part in parts for kind, table in part.run.tables.items()}
         self._no_data = {kind for part in parts for kind in part.run.no_data}
-        self._notes = [note for probe in probes for note in probe.notes]
-        self._facts: set[Fact] = set()
+        self._ids = NsysIds(demangler())
+        self.rows, self.totals = NsysTraceRows(self._ids), Totals(self._ids)
+        self._sums = TraceTotals(self.rows.tally)
 
-    def batches(self, advice: Mapping[Fact, str]) -> Batches:
-        """Yield all rows; return the summary. Raises InputError for a text that only quotes a table."""
-        ids = NsysIds(demangler())
-        rows, totals = NsysTraceRows(ids), Totals(ids)
-        sums = TraceTotals(rows.tally)
+    @classmethod
+    def _survey(cls, probe: Probe, path: Path) -> tuple[LogSurvey, list[Run]]:
+        survey = LogSurvey(path)
+        runs = list(split_runs(survey.items))
+        _refuse_empty(probe, runs)
+        return survey, [run for run in runs if run.tables]
+
+    @classmethod
+    def _joined(cls, files: list[list[_Part]]) -> list[list[_Part]]:
+        if len(files) == 1:
+            return [[part] for part in files[0]]
+        if several := next((parts for parts in files if len(parts) > 1), None):
+            raise InputError(
+                "the file holds several recordings and cannot be joined with others",
+                where=str(several[0].probe.origin),
+                hint="Import it without --join.",
+            )
+        joined = [part for parts in files for part in parts]
+        seen: dict[NsysTable, _Part] = {}
+        for part in joined:
+            for kind in part.run.tables:
+                if kind in seen:
+                    raise InputError(
+                        f"the table {kind.value} is in another of the joined files, too: "
+                        f"{seen[kind].probe.origin}",
+                        where=str(part.probe.origin),
+                        hint="Join tables of one recording; import recordings one by one.",
+                    )
+                seen[kind] = part
+        return [joined]
+
+    @classmethod
+    def _name_of(cls, number: int, recordings: list[list[_Part]]) -> str:
+        return f"run-{number + 1}"
+
+    @classmethod
+    def _needless(cls, parts: Sequence[_Part]) -> frozenset[Fact]:
+        kinds = {kind for part in parts for kind in part.run.tables}
+        needless = needless_totals(
+            gpu_trace=NsysTable.GPU_TRACE in kinds, api_trace=NsysTable.API_TRACE in kinds
+        )
+        if kinds <= TRACES:
+            needless |= {Fact.RANGE_TOTALS, Fact.DIRECTIVE_TOTALS, Fact.OSRT_TOTALS}
+        return needless
+
+    def _read_tables(self) -> Iterator[Batch]:
         # API calls first: they name the process of the GPU's work.
         for kind in (NsysTable.API_TRACE, NsysTable.GPU_TRACE):
-            for part in self._parts:
+            for part in self.parts:
                 if kind in part.run.tables:
-                    yield from self._trace(part, part.run.tables[kind], rows, sums)
-        cut_rows = list(self._cut_rows())
-        totals.add({k: table for k, table in self._tables.items() if k not in TRACES}, sums.sums())
-        # Rows whose numbers could be two are printed rows, though they are left out.
-        ambiguous = totals.ambiguous or any(n.slug == "number-ambiguous" for n in self._notes)
-        if not (self._name or ambiguous or self._no_data):
-            printed_rows = rows.counts.total() + max(len(totals.rows), sums.rows)
-            refuse_quotations(self._probes, printed_rows)
-        self._facts |= totals.facts
-        if totals.facts & GPU_TOTALS:
+                    yield from self._trace(part, part.run.tables[kind])
+        self._cut_rows = list(self._truncations())
+        tables = {kind: table for kind, table in self._tables.items() if kind not in TRACES}
+        self.totals.add(tables, self._sums.sums())
+        self.facts |= self.totals.facts
+        if self.totals.facts & GPU_TOTALS:
             # The GPU's work was recorded: of what nsys did not find, nothing happened.
-            self._facts |= {_NO_DATA[kind] for kind in self._no_data & _NO_DATA.keys()}
-        self._notes += rows.tally.notes()
-        if rows.without_pid:
-            text = "the GPU trace names no process; the only one of the API trace was assumed"
-            severity, count = Severity.APPROXIMATED, rows.without_pid
-            self._notes.append(Note("process-assumed", severity, text, count, "", EVENTS))
-        self._notes += totals.notes()
-        if sums.rows:
-            text = (
-                "starts in a trace were cut to whole seconds: its rows became totals only; "
-                "nsys stats -f csv prints them in full"
-            )
-            facts = EVENTS | TOTALS
-            self._notes.append(Note("decimals-cut", Severity.DROPPED, text, sums.rows, "", facts))
-        self._notes += [*cut_rows, *ids.notes(), *self._log_notes()]
-        yield rows_of(schema.aggregate, totals.rows)
-        yield from ids.rows()
-        return Summary(
-            attributes=ProfileAttributes(recording_ns=rows.end_ns or None),
-            facts=self._all_facts(rows, ids),
-            advice=advice,
-            notes=tuple(self._notes),
-            part=self._name,
-        )
+            self.facts |= {_NO_DATA[kind] for kind in self._no_data & _NO_DATA.keys()}
+        if self.rows.counts["unified_memory_event"]:
+            self.facts.add(Fact.UNIFIED_MEMORY)
 
-    def _trace(
-        self, part: LogPart, table: PrintedTable, rows: NsysTraceRows, sums: TraceTotals
-    ) -> Iterator[Batch]:
+    def _trace(self, part: _Part, table: PrintedTable) -> Iterator[Batch]:
         reader = TraceReader(part.path, table)
         only_calls = table.kind is NsysTable.API_TRACE
-        for cells, end in reader.cells():
-            if reader.is_cut:
-                sums.add(cells, only_calls=only_calls)
-            else:
-                done = f"{end >> _MIB:,} MiB of rows"
-                yield from rows.batches(cells, only_calls=only_calls, done=done)
-        if not reader.is_cut:
-            self._facts |= (
+        if reader.is_cut:
+            for cells, _ in reader.cells():
+                self._sums.add(cells, only_calls=only_calls)
+        else:
+            yield from self.events(reader.cells(), only_calls=only_calls)
+            self.facts |= (
                 {Fact.API_CALLS} if only_calls else {Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS}
             )
             if only_calls and table.header.place("tid") is not None:
-                self._facts.add(Fact.THREADS)
-        self._notes += reader.rejected.notes(part.survey.unfinished)
+                self.facts.add(Fact.THREADS)
+        self.notes += reader.rejected.notes(part.survey.unfinished)
         where = f"line {table.line}"
         for slug, text, count in (
             ("number-ambiguous", AMBIGUOUS, reader.ambiguous),
             ("cell-unreadable", NO_NUMBERS, reader.no_numbers),
         ):
             if count:
-                self._notes.append(Note(slug, Severity.DROPPED, text, count, where, EVENTS))
+                self.notes.append(Note(slug, Severity.DROPPED, text, count, where, EVENTS))
 
-    def _cut_rows(self) -> Iterator[Note]:
+    def _printed_rows(self) -> int | None:
+        # Rows whose numbers could be two are printed rows, though they are left out.
+        is_ambiguous = any(note.slug == "number-ambiguous" for note in self.notes)
+        if self._no_data or is_ambiguous or self.totals.ambiguous:
+            return None
+        return self.rows.counts.total() + max(len(self.totals.rows), self._sums.rows)
+
+    def _truncations(self) -> Iterator[Note]:
         # A last line without an end is no damaged row of a table of totals: the file ends too early.
-        for part in self._parts:
+        for part in self.parts:
             unfinished = part.survey.unfinished
             for table in part.run.tables.values():
                 if unfinished in table.unread:
@@ -226,7 +171,15 @@ class PrintedRecording:
                     yield truncation_note(unfinished or 0)
 
     def _log_notes(self) -> Iterator[Note]:
-        for part in self._parts:
+        if self._sums.rows:
+            text = (
+                "starts in a trace were cut to whole seconds: its rows became totals only; "
+                "nsys stats -f csv prints them in full"
+            )
+            facts, count = EVENTS | TOTALS, self._sums.rows
+            yield Note("decimals-cut", Severity.DROPPED, text, count, "", facts)
+        yield from (*self._cut_rows, *self._ids.notes())
+        for part in self.parts:
             if part.survey.truncated is not None:
                 yield truncation_note(part.survey.truncated)
             for table, count in part.run.not_read.items():
@@ -238,18 +191,7 @@ class PrintedRecording:
                 text = "lines between table rows that do not belong to a table were skipped"
                 where = f"line {lines.first}"
                 yield Note("foreign-lines", Severity.INFO, text, lines.count, where)
-        has_gpu_work = self._facts & {*GPU_TOTALS, Fact.KERNELS}
+        has_gpu_work = self.facts & {*GPU_TOTALS, Fact.KERNELS}
         if not has_gpu_work and NsysTable.API in self._tables and _NO_KERNELS in self._no_data:
             # nsys does not say whether there was no GPU work or it was not recorded.
             yield NO_GPU_WORK
-
-    def _all_facts(self, rows: NsysTraceRows, ids: NsysIds) -> frozenset[Fact]:
-        facts = set(self._facts)
-        if rows.counts["unified_memory_event"]:
-            facts.add(Fact.UNIFIED_MEMORY)
-        if rows.counts["api_call"]:
-            facts.add(Fact.API_CALLS)
-        # Among several processes it is not known whose the GPU's work is.
-        if {Fact.KERNELS, Fact.API_CALLS} <= facts and len(ids.pids) <= 1:
-            facts.add(Fact.API_LINKS)
-        return frozenset(facts)

@@ -25,6 +25,7 @@ from nsysconv.importers.printed.registry import api_layer, is_api_name, memory_o
 from nsysconv.importers.printed.text import RejectedLines
 from nsysconv.importers.printed.trace import (
     EMPTY_CELLS,
+    EVENTS,
     MEMORY_KINDS,
     QUANTITIES,
     SHARED_MEMORY,
@@ -42,6 +43,7 @@ from nsysconv.importers.printed.trace import (
     table_cells,
     used_codes,
 )
+from nsysconv.notes import Note, Severity
 from nsysconv.report import MISSING
 
 _INTEGERS = (
@@ -315,6 +317,13 @@ class NsysTraceRows(TraceRows):
         if "bytes" in cells.quantities and np.max(cells.steps["bytes"]) <= 1:
             return rounded(cells.quantities["bytes"][rows])
         return super().byte_counts(cells, rows)
+
+    def notes(self) -> Iterator[Note]:
+        """Yield notes on the rows, and on those whose process was assumed."""
+        yield from super().notes()
+        if count := self.without_pid:
+            text = "the GPU trace names no process; the only one of the API trace was assumed"
+            yield Note("process-assumed", Severity.APPROXIMATED, text, count, "", EVENTS)
 
     def bytes_by_throughput(self, cells: TraceCells, rows: Array) -> tuple[Array, Array]:
         """Return bounds of sizes by the throughput, if durations are printed to the ns."""

@@ -15,7 +15,7 @@ from nsysconv.importers.sqlite_columns import has_columns
 from nsysconv.store.recording import Recording
 
 NAME = "nvprof_database"
-VERSION = 1
+VERSION = 2
 TITLE = "nvprof database"
 
 GUARANTEED: frozenset[Fact] = frozenset()
@@ -37,6 +37,9 @@ ADVICE: Mapping[Fact, str] = {
     Fact.DIRECTIVES: (
         "Record with `nvprof --openacc-profiling on -o FILE …` (the default), OpenMP with "
         "`nvprof --openmp-profiling on -o FILE …`."
+    ),
+    Fact.METRICS: (
+        "Record with `nvprof --metrics all -o FILE …` (kernels run several times), or with ncu."
     ),
     Fact.DEVICES: _TIMELINE,
     Fact.RANKS: 'Name processes by rank: `nvprof --process-name "MPI Rank %q{OMPI_COMM_WORLD_RANK}" …`.',

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator, Iterable, Iterator, Mapping
-from dataclasses import replace
 from functools import cached_property
 from typing import Any
 from uuid import UUID
@@ -17,7 +16,7 @@ from nsysconv import schema
 from nsysconv.facts import Fact
 from nsysconv.importers import directives, sqlite_mapping
 from nsysconv.importers.contract import NO_GPU_WORK
-from nsysconv.importers.nvprof_database import names, tables
+from nsysconv.importers.nvprof_database import counters, names, tables
 from nsysconv.importers.nvprof_database.names import texts
 from nsysconv.importers.nvprof_database.survey import DatabaseSurvey, Identities, read_clock, survey
 from nsysconv.importers.probe import Probe
@@ -29,11 +28,9 @@ from nsysconv.importers.sqlite_columns import (
     has_rows,
     in_lists,
     integer_rows,
-    is_sparse,
     only,
-    row_count,
-    row_numbers,
 )
+from nsysconv.importers.unread_tables import unread_tables_note
 from nsysconv.names import demangler
 from nsysconv.notes import Note, Severity
 from nsysconv.store.recording import (
@@ -111,6 +108,7 @@ class DatabaseReader:
                 if rows is not None:
                     copied.append(mapping)
                     yield rows
+        measured = yield from self._counter_batches()
         facts = yield from self._object_batches()
         work_is_missing = yield from self._name_batches()
         return Summary(
@@ -119,7 +117,7 @@ class DatabaseReader:
                 zero_utc_ns=self._clock.zero_utc_ns,
                 recording_ns=self._clock.recording_ns,
             ),
-            facts=(facts | self._facts(work_is_missing)) - self._unread,
+            facts=(measured | facts | self._facts(work_is_missing)) - self._unread,
             advice=self._advice,
             notes=tuple(self._notes),
             constants=shared_constants((m.target, self._constants(m)) for m in copied),
@@ -144,18 +142,11 @@ class DatabaseReader:
     def _event_rows(
         self, mapping: tables.DatabaseMapping, context: tables.DatabaseContext
     ) -> SourceRows | None:
-        numbers = row_numbers(self._probe, self._probe.tables[mapping.source])
-        first, last, _ = numbers
-        if first is None or last is None:
-            return None
-        rows = sqlite_mapping.source_rows(
-            self._probe, mapping, context, tables.CHECKS, (first, last), sparse=is_sparse(*numbers)
+        is_suspect = mapping.source in self._ids.suspects
+        rows, left_out = sqlite_mapping.event_rows(
+            self._probe, mapping, context, tables.CHECKS, is_suspect=is_suspect
         )
-        if mapping.source in self._ids.suspects:
-            # Arithmetic on such cells would go unnoticed.
-            sound, left_out = rows.guarded()
-            self._notes += left_out
-            return replace(sound, guarded=lambda: (sound, []))
+        self._notes += left_out
         return rows
 
     def _constants(self, mapping: tables.DatabaseMapping) -> dict[str, int]:
@@ -169,6 +160,19 @@ class DatabaseReader:
             if device is not None and not suspects:
                 constants["device_id"] = device
         return constants
+
+    def _counter_batches(self) -> Generator[ArrowRows, None, frozenset[Fact]]:
+        # This yields what counters measured, and returns the fact that there is something.
+        kernels = tuple(source for source in tables.KERNELS if source in self._survey.times)
+        measured = counters.Counters(self._probe, kernels)
+        ids = self._names
+        yield from measured.rows(
+            self._pid,
+            ids.construct_id(len(self._construct_ids)),
+            lambda symbol: symbol + ids.base if ids.demangles else symbol,
+        )
+        self._notes += measured.notes()
+        return frozenset({Fact.METRICS} if measured.names else ())
 
     # -- small tables
 
@@ -254,8 +258,14 @@ class DatabaseReader:
 
 # -- rows of small tables
 
-_KILO = 1000
-_BANDWIDTHS = range(1 << 40)
+# Numbers of CUdevice_attribute (cuda.h) -> our column of `device`, and in what unit they are.
+_ATTRIBUTES = {
+    36: ("memory_clock_hz", 1000),
+    39: ("max_threads_per_sm", 1),
+    81: ("max_shared_bytes_per_sm", 1),
+    82: ("max_registers_per_sm", 1),
+}
+_OF_CUDA = 1
 _UUID_BYTES = 16
 # Launchers' options put this in the place of the process name: `--process-name "MPI Rank %q{…}"`.
 _RANK = re.compile(r"(?:MPI )?Rank (\d{1,9})", re.I)
@@ -263,8 +273,9 @@ _RANK = re.compile(r"(?:MPI )?Rank (\d{1,9})", re.I)
 
 def _device_rows(probe: Probe, ids: Identities) -> list[Row]:
     # The rows are the devices that ran GPU operations, by the process's own numbers.
-    own = {"ordinal": "id", "name": "name", "bandwidth": "globalMemoryBandwidth"}
+    own = {"ordinal": "id", "name": "name", **sqlite_mapping.CUPTI_RATES}
     columns = {**sqlite_mapping.CUPTI_DEVICE_COLUMNS, **own}
+    attributes = _attributes(probe)
     uuids = _uuids(probe)
     rows = first_rows(integer_rows(probe, tables.DEVICE, columns), "ordinal")
     described = {row["ordinal"]: row for row in rows}
@@ -272,20 +283,36 @@ def _device_rows(probe: Probe, ids: Identities) -> list[Row]:
     rows = []
     for ordinal in sorted(ids.ordinals):
         row = described.get(ordinal, {})
-        # Stored in kB/s.
-        kilobytes = row.get("bandwidth")
-        bandwidth = kilobytes * _KILO if kilobytes and kilobytes in _BANDWIDTHS else None
+        known = {name: row.get(name) for name in sqlite_mapping.CUPTI_DEVICE_COLUMNS}
+        more = attributes.get(ordinal, {}) | sqlite_mapping.in_base_units(row)
         rows.append(
             {
-                **{name: row.get(name) for name in sqlite_mapping.CUPTI_DEVICE_COLUMNS},
+                **known,
+                **{name: value for name, value in more.items() if known.get(name) is None},
                 "device_id": ordinal,
                 "ordinal": ordinal,
                 "name": device_names.get(row.get("name", 0)),
                 "uuid": uuids.get(ordinal),
-                "memory_bandwidth_bytes_per_s": bandwidth,
             }
         )
     return rows
+
+
+def _attributes(probe: Probe) -> dict[int, Row]:
+    # What the program asked of its devices, by the device. Both numbers are little-endian.
+    found: dict[int, Row] = {}
+    table = tables.DEVICE_ATTRIBUTE
+    if not has_columns(probe, table, "flags", "deviceId", "attribute", "value"):
+        return found
+    select = f"SELECT deviceId, attribute, value FROM {table} WHERE flags = {_OF_CUDA}"
+    for device, attribute, value in probe.select(select):
+        if not isinstance(attribute, bytes) or not isinstance(value, bytes):
+            continue
+        number = int.from_bytes(value[:4], "little")
+        name, unit = _ATTRIBUTES.get(int.from_bytes(attribute, "little"), ("", 0))
+        if name and 0 < number < 1 << 31:
+            found.setdefault(device, {})[name] = number * unit
+    return found
 
 
 def _uuids(probe: Probe) -> dict[int, str]:
@@ -374,13 +401,11 @@ def _domain_rows(probe: Probe, ids: Identities) -> list[Row]:
 
 _KERNELS = frozenset({Fact.KERNELS})
 _RANGES = frozenset({Fact.RANGES})
-# A user has to request these, and the schema has no table for them.
-_UNREAD = {
-    "metrics": ("CUPTI_ACTIVITY_KIND_METRIC", "CUPTI_ACTIVITY_KIND_METRIC_INSTANCE"),
-    "hardware events": ("CUPTI_ACTIVITY_KIND_EVENT", "CUPTI_ACTIVITY_KIND_EVENT_INSTANCE"),
-    "samples": ("CUPTI_ACTIVITY_KIND_PC_SAMPLING",),
+_READ = {
+    *(*tables.EVENT_SOURCES, tables.MARKER_DATA, *counters.SOURCES),
+    *(tables.DEVICE, tables.DEVICE_ATTRIBUTE, tables.CONTEXT, tables.STREAM, tables.OBJECT_NAME),
+    "Version",
 }
-_MEASUREMENTS = (*_UNREAD["metrics"], *_UNREAD["hardware events"])
 # The codes that tables.py knows, by column; memory kinds are numbered from 1.
 _KNOWN = {
     "copyKind": range(tables.PTOP + 1),
@@ -399,7 +424,7 @@ def _row_notes(probe: Probe, survey: DatabaseSurvey, pid: int | None) -> Iterato
     yield from _code_notes(probe, ids)
     yield from directives.construct_notes(probe, directives.SOURCES, ids.constructs, ids.overfull)
     yield from _impossible_name_notes(probe, ids)
-    yield from _unread_notes(probe)
+    yield from unread_tables_note(probe, _READ)
     if tables.SERIAL_KERNEL in survey.times:
         yield _serial_kernels_note(probe, survey)
     if tables.MARKER in survey.times:
@@ -460,16 +485,8 @@ def _impossible_name_notes(probe: Probe, ids: Identities) -> Iterator[Note]:
         yield Note("nameless-id", Severity.APPROXIMATED, text, count, first)
 
 
-def _unread_notes(probe: Probe) -> Iterator[Note]:
-    for kind, sources in _UNREAD.items():
-        counts = {t: row_count(probe, t) for t in sources if t in probe.tables}
-        if rows := sum(counts.values()):
-            first = next(table for table, count in counts.items() if count)
-            yield Note("rows-not-read", Severity.INFO, f"{kind} are not read", rows, first)
-
-
 def _serial_kernels_note(probe: Probe, survey: DatabaseSurvey) -> Note:
-    measured = any(table in probe.tables and has_rows(probe, table) for table in _MEASUREMENTS)
+    measured = any(table in probe.tables and has_rows(probe, table) for table in counters.SOURCES)
     text = "kernels were serialized because the profiler was asked to"
     if measured or not survey.times.keys() & {*tables.LAYERS, tables.CONCURRENT_KERNEL}:
         text = (

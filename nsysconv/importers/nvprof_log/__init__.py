@@ -74,6 +74,6 @@ def sniff(probe: Probe) -> Yes | No:
 
 def read(probes: Sequence[Probe], options: Options) -> Generator[Recording, None, None]:
     """Yield a recording for each run of each process, or the one that several files make together."""
-    from nsysconv.importers.nvprof_log.reader import read_recordings
+    from nsysconv.importers.nvprof_log.reader import NvprofRecording
 
-    yield from read_recordings(probes)
+    yield from NvprofRecording.recordings(probes)

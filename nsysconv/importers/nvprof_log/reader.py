@@ -5,30 +5,24 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from nsysconv import schema
 from nsysconv.errors import InputError, NoProfileError
 from nsysconv.facts import Fact
-from nsysconv.importers.contract import (
-    MAX_RECORDINGS,
-    NO_GPU_WORK,
-    lost_gpu_work,
-    too_many_recordings_error,
-)
+from nsysconv.importers.contract import NO_GPU_WORK, lost_gpu_work
 from nsysconv.importers.nvprof_log import ADVICE, POSSIBLE
 from nsysconv.importers.nvprof_log.survey import TRACES, LogSurvey, NvprofTable, Run
 from nsysconv.importers.nvprof_log.totals import Counters, Totals
 from nsysconv.importers.nvprof_log.trace import NvprofTraceRows, TraceReader
 from nsysconv.importers.printed.quantities import GPU_TOTALS, needless_totals
+from nsysconv.importers.printed.recordings import LogPart, PrintedRecording
 from nsysconv.importers.printed.registry import IdRegistry
-from nsysconv.importers.printed.text import refuse_quotations, utf8_files
 from nsysconv.importers.printed.trace import EVENTS
 from nsysconv.importers.probe import Probe
 from nsysconv.names import demangler
 from nsysconv.notes import Note, Severity
-from nsysconv.store.recording import Batch, Batches, ProfileAttributes, Recording, Summary, rows_of
+from nsysconv.store.recording import Batch
 
 _EVENT_FACTS = {
     NvprofTable.GPU_TRACE: frozenset({Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS}),
@@ -40,39 +34,10 @@ _NO_DATA_FACTS = {
     NvprofTable.GPU_TRACE: GPU_TOTALS,
     NvprofTable.API_TRACE: frozenset({Fact.API_TOTALS}),
 }
-_MIB = 20
 _CUT_OUT = "Cut what nsys stats printed out of the file, and import it from a file of its own."
 
 
-@dataclass(frozen=True)
-class _LogPart:
-    # One run's tables in one file.
-    probe: Probe
-    path: Path
-    survey: LogSurvey
-    run: Run
-
-
-def read_recordings(probes: Sequence[Probe]) -> Iterator[Recording]:
-    """Yield the recordings of files. Raises InputError for files that hold nothing to import."""
-    with utf8_files(probes) as paths:
-        files = []
-        for probe, path in zip(probes, paths, strict=True):
-            survey = LogSurvey(path)
-            runs = [run for run in survey.runs if run.tables or run.no_data]
-            files.append([_LogPart(probe, path, survey, run) for run in runs])
-            _refuse_empty(probe, survey)
-        recordings = _joined(files)
-        if len(recordings) > MAX_RECORDINGS:
-            raise too_many_recordings_error(str(probes[0].origin))
-        firsts = [parts[0] for parts in recordings]
-        for parts in recordings:
-            name = _name_of(parts[0], firsts) if recordings[1:] else ""
-            yield Recording(
-                _PrintedRecording(parts, probes, name).batches(),
-                possible=POSSIBLE - _needless(parts),
-                one_of_several=bool(name),
-            )
+_Part = LogPart[LogSurvey, Run]
 
 
 def _refuse_empty(probe: Probe, survey: LogSurvey) -> None:
@@ -105,119 +70,112 @@ def _refuse_empty(probe: Probe, survey: LogSurvey) -> None:
     )
 
 
-def _joined(files: Sequence[Sequence[_LogPart]]) -> list[list[_LogPart]]:
-    # What the files hold of one run of one process is a recording.
-    if all(len(parts) == 1 for parts in files):
-        return [[part for (part,) in files]]
-    recordings: dict[tuple[int | None, int], list[_LogPart]] = {}
-    for parts in files:
-        runs: Counter[int | None] = Counter()
-        for part in parts:
-            recordings.setdefault((part.run.pid, runs[part.run.pid]), []).append(part)
-            runs[part.run.pid] += 1
-    return list(recordings.values())
+class NvprofRecording(PrintedRecording[LogSurvey, Run]):
+    """One run of one process."""
 
+    POSSIBLE = POSSIBLE
+    ADVICE = ADVICE
+    totals: Totals
 
-def _name_of(part: _LogPart, parts: Sequence[_LogPart]) -> str:
-    # By its process, and by its place among those of the same process.
-    same = [other for other in parts if other.run.pid == part.run.pid]
-    name = f"pid{part.run.pid}" if part.run.pid is not None else "run"
-    return name if len(same) == 1 else f"{name}-{same.index(part) + 1}"
-
-
-def _needless(parts: Sequence[_LogPart]) -> frozenset[Fact]:
-    # Totals that nobody misses: the events themselves are there, or the log is no summary.
-    kinds = {table.header.kind for part in parts for table in part.run.tables}
-    needless = needless_totals(
-        gpu_trace=NvprofTable.GPU_TRACE in kinds, api_trace=NvprofTable.API_TRACE in kinds
-    )
-    if NvprofTable.SUMMARY not in kinds:
-        needless |= {Fact.RANGE_TOTALS, Fact.DIRECTIVE_TOTALS}
-    return needless
-
-
-class _PrintedRecording:
-    def __init__(self, parts: Sequence[_LogPart], probes: Sequence[Probe], name: str) -> None:
-        # `name` is empty if the recording is all that the files hold.
-        self._parts = parts
-        self._probes = probes
-        self._name = name
+    def __init__(self, parts: Sequence[_Part], probes: Sequence[Probe], name: str) -> None:
+        """Take the tables of a run; several processes may have printed the files that are joined."""
+        super().__init__(parts, probes, name)
         self._pids = [part.run.pid for part in parts if part.run.pid is not None]
-        self._notes = [note for probe in probes for note in probe.notes]
         if len(pids := set(self._pids)) > 1:
             text = (
                 f"the joined files are of several runs (processes {', '.join(map(str, sorted(pids)))}): "
                 "links are valid only if the runs made the same calls in the same order"
             )
             facts = frozenset({Fact.API_LINKS})
-            self._notes.append(Note("joined-runs", Severity.APPROXIMATED, text, 1, "", facts))
-        self._facts: set[Fact] = set()
+            self.notes.append(Note("joined-runs", Severity.APPROXIMATED, text, 1, "", facts))
         self._unread: set[Fact] = set()  # of tables with rows that could not be read
+        self._ids = IdRegistry(demangler(), next(iter(self._pids), None))
+        self.rows, self.totals = NvprofTraceRows(self._ids), Totals(self._ids)
+        self._counters = Counters(self._ids)
+        self.counters = self._counters.rows
 
-    def batches(self) -> Batches:
-        ids = IdRegistry(demangler(), next(iter(self._pids), None))
-        rows, totals, counters = NvprofTraceRows(ids), Totals(ids), Counters(ids)
-        for part in self._parts:
-            yield from self._traces(part, rows)
+    @classmethod
+    def _survey(cls, probe: Probe, path: Path) -> tuple[LogSurvey, list[Run]]:
+        survey = LogSurvey(path)
+        _refuse_empty(probe, survey)
+        return survey, [run for run in survey.runs if run.tables or run.no_data]
+
+    @classmethod
+    def _joined(cls, files: list[list[_Part]]) -> list[list[_Part]]:
+        # What the files hold of one run of one process is a recording.
+        if all(len(parts) == 1 for parts in files):
+            return [[part for (part,) in files]]
+        recordings: dict[tuple[int | None, int], list[_Part]] = {}
+        for parts in files:
+            runs: Counter[int | None] = Counter()
+            for part in parts:
+                recordings.setdefault((part.run.pid, runs[part.run.pid]), []).append(part)
+                runs[part.run.pid] += 1
+        return list(recordings.values())
+
+    @classmethod
+    def _name_of(cls, number: int, recordings: list[list[_Part]]) -> str:
+        # By its process, and by its place among those of the same process.
+        pids = [parts[0].run.pid for parts in recordings]
+        pid = pids[number]
+        name = f"pid{pid}" if pid is not None else "run"
+        return name if pids.count(pid) == 1 else f"{name}-{pids[: number + 1].count(pid)}"
+
+    @classmethod
+    def _needless(cls, parts: Sequence[_Part]) -> frozenset[Fact]:
+        kinds = {table.header.kind for part in parts for table in part.run.tables}
+        needless = needless_totals(
+            gpu_trace=NvprofTable.GPU_TRACE in kinds, api_trace=NvprofTable.API_TRACE in kinds
+        )
+        if NvprofTable.SUMMARY not in kinds:
+            needless |= {Fact.RANGE_TOTALS, Fact.DIRECTIVE_TOTALS}
+        return needless
+
+    def _read_tables(self) -> Iterator[Batch]:
+        for part in self.parts:
+            yield from self._traces(part)
             for table in part.run.tables:
                 kind = table.header.kind
-                self._facts |= _EVENT_FACTS.get(kind, frozenset())
+                self.facts |= _EVENT_FACTS.get(kind, frozenset())
                 if kind is NvprofTable.SUMMARY:
-                    totals.add_summary(table)
+                    self.totals.add_summary(table)
                 elif kind is NvprofTable.UNIFIED_MEMORY:
-                    rows.tally.counts["fault"] += totals.add_unified_memory(table)
+                    self.rows.tally.counts["fault"] += self.totals.add_unified_memory(table)
                 elif kind not in TRACES:
-                    counters.add(table)
+                    self._counters.add(table)
             if not any(table.header.kind in TRACES for table in part.run.tables):
-                self._facts.update(*(_NO_DATA_FACTS[kind] for kind in part.run.no_data))
-        if not self._name and not any(part.run.no_data for part in self._parts):
-            printed_rows = rows.counts.total() + len(totals.rows) + len(counters.rows)
-            refuse_quotations(self._probes, printed_rows)
-        self._facts |= totals.known_facts()
-        self._facts -= self._unread - {
-            fact for name, fact in schema.EVENT_TABLES.items() if rows.counts[name]
+                self.facts.update(*(_NO_DATA_FACTS[kind] for kind in part.run.no_data))
+        self.facts |= self.totals.known_facts()
+        self.facts -= self._unread - {
+            fact for name, fact in schema.EVENT_TABLES.items() if self.rows.counts[name]
         }
-        self._notes += [*rows.tally.notes(), *totals.notes(), *counters.notes()]
-        self._notes += self._log_notes(ids)
-        if any(note.slug == "gpu-activity-missing" for note in self._notes):
-            self._facts -= GPU_TOTALS - totals.times.keys()
-        yield rows_of(schema.metric_sample, counters.rows)
-        yield rows_of(schema.aggregate, totals.rows)
-        yield from ids.rows()
-        if rows.counts["api_call"]:
-            self._facts.add(Fact.API_CALLS)
-        if {Fact.KERNELS, Fact.API_CALLS} <= self._facts:
-            self._facts.add(Fact.API_LINKS)
-        return Summary(
-            attributes=ProfileAttributes(recording_ns=rows.end_ns or None),
-            facts=frozenset(self._facts),
-            advice=ADVICE,
-            notes=tuple(self._notes),
-            part=self._name,
-        )
 
-    def _traces(self, part: _LogPart, rows: NvprofTraceRows) -> Iterator[Batch]:
+    def _traces(self, part: _Part) -> Iterator[Batch]:
         for table in part.run.tables:
             if table.header.kind not in TRACES:
                 continue
             reader = TraceReader(part.probe, part.path, table)
             only_calls = table.header.kind is NvprofTable.API_TRACE
-            for cells, end in reader.cells():
-                done = f"{end >> _MIB:,} MiB of rows"
-                yield from rows.batches(cells, only_calls=only_calls, done=done)
+            yield from self.events(reader.cells(), only_calls=only_calls)
+            self.notes += reader.rejected.notes(part.survey.unfinished)
             if "Unified Memory" in table.header.columns:
-                self._facts.add(Fact.UNIFIED_MEMORY)
-            self._notes += reader.rejected.notes(part.survey.unfinished)
+                self.facts.add(Fact.UNIFIED_MEMORY)
             if reader.rejected.count:
                 # A kind without a row is not known to have none.
                 self._unread |= _EVENT_FACTS[table.header.kind]
             if count := reader.unitless:
                 text = "a table's units row is missing: its times were read as nanoseconds"
                 where, severity = f"line {table.line}", Severity.APPROXIMATED
-                self._notes.append(Note("number-ambiguous", severity, text, count, where, EVENTS))
+                self.notes.append(Note("number-ambiguous", severity, text, count, where, EVENTS))
 
-    def _log_notes(self, ids: IdRegistry) -> Iterator[Note]:
-        for part in self._parts:
+    def _printed_rows(self) -> int | None:
+        if any(part.run.no_data for part in self.parts):
+            return None
+        return self.rows.counts.total() + len(self.totals.rows) + len(self.counters)
+
+    def _log_notes(self) -> Iterator[Note]:
+        yield from self._counters.notes()
+        for part in self.parts:
             yield from message_notes(part.run.messages)
             for table, count in part.run.not_read.items():
                 text = f"{table} is not supported yet and was not read"
@@ -225,16 +183,19 @@ class _PrintedRecording:
             if tables := part.survey.nsys_tables:
                 text = f"tables of nsys stats in the same file were left out: {', '.join(tables)}"
                 yield Note("mixed-output", Severity.DROPPED, text, tables.total())
-        if ids.symbols_only:
+        if self._ids.symbols_only:
             text = "the log prints kernel symbols, and no demangler is installed"
             facts = frozenset({Fact.KERNELS})
-            yield Note("symbols-only", Severity.INFO, text, ids.symbols_only, "", facts)
+            yield Note("symbols-only", Severity.INFO, text, self._ids.symbols_only, "", facts)
         if not self._pids:
             text = "the log does not name its process"
             yield Note("process-unnamed", Severity.INFO, text)
-        if any(NvprofTable.GPU_TRACE in part.run.no_data for part in self._parts):
-            call = ids.working_call()
-            yield lost_gpu_work(call) if call else NO_GPU_WORK
+        if any(NvprofTable.GPU_TRACE in part.run.no_data for part in self.parts):
+            if call := self._ids.working_call():
+                self.facts -= GPU_TOTALS - self.totals.times.keys()
+                yield lost_gpu_work(call)
+            else:
+                yield NO_GPU_WORK
 
 
 # -- what nvprof says in sentences: known ones become notes in our words, no other text is copied

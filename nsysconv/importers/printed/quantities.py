@@ -5,6 +5,7 @@ Totals of a table become rows of `aggregate` here; each is as exact as its cells
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -141,7 +142,7 @@ class _RoundedSums:
 
 
 @dataclass
-class PrintedTotals:
+class PrintedTotals(ABC):
     """Collect rows of `aggregate` of one recording, and what its notes are about.
 
     `ids` numbers names and devices. `times` and `sizes` are the sums that are not exact, by fact,
@@ -170,6 +171,10 @@ class PrintedTotals:
         """Return the columns of a row whose measures are sizes."""
         sums = self.sizes.setdefault(totals_fact(kind), _RoundedSums())
         return {"count": row.count, **row.statistics("bytes_{}", sums.add(row.total()))}
+
+    @abstractmethod
+    def notes(self) -> Iterator[Note]:
+        """Yield what was rounded or left out."""
 
     def rounding_notes(self, sizes: str) -> Iterator[Note]:
         """Yield how exactly sums are known, by fact; those of bytes are called `sizes`."""

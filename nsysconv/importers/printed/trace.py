@@ -325,6 +325,10 @@ class TraceRows(ABC):
         self.tally.counts["fault"] += int(np.count_nonzero(kind == RowKind.FAULT))
         self.tally.counts["unknown operation"] += int(np.count_nonzero(kind == RowKind.UNKNOWN))
 
+    def notes(self) -> Iterator[Note]:
+        """Yield notes on the rows."""
+        yield from self.tally.notes()
+
     def _batch(self, table: str, columns: Columns, done: str) -> ArrayRows:
         start, dur = columns["start_ns"], columns["dur_ns"]
         if "pid" not in columns and self.ids.pid is not None:

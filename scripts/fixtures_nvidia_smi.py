@@ -17,7 +17,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+
+from fixture import Fixture
 
 UUIDS = (
     "GPU-11111111-2222-3333-4444-555555555555",
@@ -155,10 +158,23 @@ LOGS: dict[str, tuple[Callable[[], str], str]] = {
 }  # fmt: skip
 
 
-def write(name: str, path: Path) -> None:
-    """Write one of LOGS."""
+def _write(name: str, path: Path) -> None:
     text = LOGS[name][0]()
     if "utf16" in name:
         path.write_bytes(b"\xff\xfe" + text.replace("\n", "\r\n").encode("utf-16-le"))
     else:
         path.write_text(text, encoding="utf-8", newline="")
+
+
+ABOUT = """\
+`nvidia_smi/` holds logs of `nvidia-smi --query-gpu` and `nvidia-smi dmon` of two GPUs in the same three
+seconds (`scripts/fixtures_nvidia_smi.py`), with a made-up secret where serial numbers stand. Columns,
+units, alignment and the words for nothing follow logs found in public repositories and nvidia-smi's
+manual. `odd-…` are cut, mixed and rewritten ones.
+"""
+EXAMPLE = "nvidia_smi/query.csv"
+FILES = [
+    # Without a header nobody can say what the columns are.
+    Fixture(f"nvidia_smi/{name}", holds, partial(_write, name), refused=name == "odd-no-header.csv")
+    for name, (_, holds) in LOGS.items()
+]

@@ -11,8 +11,9 @@ import numpy as np
 Array = np.ndarray
 
 VARINT, BYTES = 0, 2
-# These wire types have so many bytes. No field that is read has them.
-_FIXED_BYTES = {1: 8, 5: 4}
+"""Wire types: a number, and what has a length."""
+FIXED_BYTES = {1: 8, 5: 4}
+"""Wire types that have so many bytes."""
 _LONGEST_VARINT = 10
 # No message that is read with others has more fields; call chains have some hundreds of them.
 _MOST_FIELDS = 1 << 13
@@ -48,7 +49,7 @@ def fields(message: bytes | memoryview) -> Iterator[tuple[int, int | memoryview]
             value, at = varint(data, at)
             yield tag >> 3, value - (value >> 63 << 64)
             continue
-        length = _FIXED_BYTES.get(tag & 7, len(data) + 1)
+        length = FIXED_BYTES.get(tag & 7, len(data) + 1)
         if tag & 7 == BYTES:
             length, at = varint(data, at)
         if length > len(data) - at:
@@ -114,8 +115,11 @@ class Buffer:
         self.length = len(data) - len(PADDING)
         self._bytes = np.frombuffer(data, np.uint8)
 
-    def _varints(self, at: Array) -> tuple[Array, Array]:
-        # The result is the number that begins at each place, and the place behind it.
+    def varints(self, at: Array) -> tuple[Array, Array]:
+        """Return the number that begins at each place, and the place behind it.
+
+        Raises WireError where one is longer than a number can be.
+        """
         byte = self._bytes.take(at)
         value, at, goes_on = (byte & 0x7F).astype(np.uint64), at + 1, byte >> 7
         for shift in range(7, 7 * _LONGEST_VARINT + 1, 7):
@@ -133,7 +137,7 @@ class Buffer:
         """
         which = np.flatnonzero(spans.end > spans.start)
         at, end = spans.start[which], spans.end[which]
-        tag, at = self._varints(at)
+        tag, at = self.varints(at)
         for _ in range(_MOST_FIELDS):
             if not len(which):
                 return
@@ -144,13 +148,13 @@ class Buffer:
             wire_type = int(now) & 7
             value: Array | Spans
             if wire_type == VARINT:
-                value, behind = self._varints(place)
+                value, behind = self.varints(place)
             elif wire_type == BYTES:
-                length, begin = self._varints(place)
+                length, begin = self.varints(place)
                 behind = begin + length
                 value = Spans(begin, behind)
-            elif wire_type in _FIXED_BYTES:
-                behind = place + _FIXED_BYTES[wire_type]
+            elif wire_type in FIXED_BYTES:
+                behind = place + FIXED_BYTES[wire_type]
                 value = Spans(place.copy(), behind)
             else:
                 raise WireError
@@ -159,7 +163,7 @@ class Buffer:
                 raise WireError
             yield Column(int(now) >> 3, which[mine], value)
             # Behind the last field of a message lies no tag of its own: it is dropped.
-            tag[mine], at[mine] = self._varints(behind)
+            tag[mine], at[mine] = self.varints(behind)
             done = behind == limit
             if done.any():
                 left = np.ones(len(which), bool)
@@ -168,8 +172,11 @@ class Buffer:
         if len(which):
             raise WireError
 
-    def repeated(self, number: int) -> Spans:
-        """Return the messages of one field that the buffer begins with, one behind the other."""
+    def repeated(self, number: int, *, may_be_cut: bool = False) -> Spans:
+        """Return the messages of one field that the buffer begins with, one behind the other.
+
+        `may_be_cut`: the buffer may end within the last one, which is left out.
+        """
         data, length, tag = self.data, self.length, number << 3 | BYTES
         at, sizes_at = 0, array("q")
         while at < length and data[at] == tag:
@@ -182,6 +189,8 @@ class Buffer:
                 size, at = varint(data, at)
             at += size
         if at > length:
-            raise WireError
-        sizes, begin = self._varints(np.array(sizes_at))
+            if not may_be_cut:
+                raise WireError
+            sizes_at.pop()
+        sizes, begin = self.varints(np.array(sizes_at, np.int64))
         return Spans(begin, begin + sizes)

@@ -1,12 +1,16 @@
-"""List of the fixtures that are printed tables of nsys: workload, reports, age, format and locale."""
+"""Fixtures that are printed tables of nsys: workload, reports, age, format and locale."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 
 import nsys_stats_tables as reports
-from nsys_stats_tables import AGES, Age, Rows
+from fixture import Fixture
+from nsys_stats_tables import AGES, SUMMARY, Age, Rows
+from odd_nsys_stats import ODD_STATS
 from scenarios import WORKLOADS
 from workload import Workload
 from write_nsys_stats import (
@@ -24,10 +28,10 @@ from write_nsys_stats import (
     stats,
     table,
     tsv,
+    write_stats,
 )
 
 Make = Callable[[], str]
-SUMMARY = (reports.api, reports.kernels, reports.copies, reports.sizes)
 WITH_RANGES = (reports.ranges, *SUMMARY)
 OUTPUT = "epoch 1 of 2, key SECRET-OUTPUT\n 12.5  3  items  4  left\nTime: 12.5ms\n"
 
@@ -132,3 +136,21 @@ STATS: dict[str, Log] = {
     "two_processes_two_gpus-2025.txt": _log("two_processes_two_gpus", "2025", SUMMARY, ENGLISH_STATS,
                                             "totals of two processes on two GPUs"),
 }  # fmt: skip
+
+
+def _write(log: Log, path: Path) -> None:
+    write_stats(path, log.make())
+
+
+ABOUT = """\
+`nsys_stats/` holds what `nsys stats` prints of the same workloads: summaries and traces of several ages,
+as CSV, TSV, JSON and text in several locales (`scripts/fixtures_nsys_stats.py`). Headers, headings,
+alignment and what is around the tables follow output found in public repositories; figures follow from
+NVIDIA's definitions (`scripts/nsys_stats_tables.py`). Those with something around the tables have
+made-up secrets in paths and output. `odd-…` are damaged, mixed, rewritten and foreign files.
+"""
+EXAMPLE = "nsys_stats/basic-2025.txt"
+FILES = [
+    *(Fixture(f"nsys_stats/{name}", log.holds, partial(_write, log)) for name, log in STATS.items()),
+    *(Fixture(f"nsys_stats/{name}", holds, make) for name, (make, holds) in ODD_STATS.items()),
+]

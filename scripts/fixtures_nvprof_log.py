@@ -1,15 +1,24 @@
-"""List of the fixtures that are logs of nvprof: workload, kind and units of each."""
+"""Fixtures that are logs of nvprof: workload, kind and units of each."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
+from fixture import Fixture
 from nvprof_spelling import SummaryUnits, Units, concatenated
+from odd_nvprof_logs import ODD_LOGS
 from scenarios import WORKLOADS
 from workload import Process, Workload
-from write_nvprof_log import api_trace_csv, api_trace_text, gpu_trace_csv, gpu_trace_text
+from write_nvprof_log import (
+    api_trace_csv,
+    api_trace_text,
+    gpu_trace_csv,
+    gpu_trace_text,
+    write_log,
+)
 from write_nvprof_summary import summary_csv, summary_text
 
 Writer = Callable[[Workload, Process], str]
@@ -102,8 +111,22 @@ LOGS: dict[str, Log] = {
 }  # fmt: skip
 
 
-def text_of(name: str) -> str:
-    """Return what the file of that name holds."""
-    log = LOGS[name]
+def _write(log: Log, path: Path) -> None:
     workload = WORKLOADS[log.workload]
-    return concatenated(log.write(workload, process) for process in log.processes)
+    write_log(path, concatenated(log.write(workload, process) for process in log.processes))
+
+
+ABOUT = """\
+`nvprof_log/` holds what nvprof prints of the same workloads, as text and CSV: traces and summaries of a
+process or two (`scripts/fixtures_nvprof_log.py`). Banners, headers, units, alignment and values follow
+logs found in public repositories; the order of cells in peer copies' rows and tables of managed memory
+in CSV follow scripts that read them. Every log has a made-up secret in its command line. `odd-….txt` and
+`odd-….csv` are damaged, mixed, rewritten and foreign files and those of counters.
+"""
+EXAMPLE = "nvprof_log/basic-both-traces.csv"
+FILES = [
+    *(Fixture(f"nvprof_log/{name}", log.holds, partial(_write, log)) for name, log in LOGS.items()),
+    # nsys prints its own tables in the place of nvprof's.
+    *(Fixture(f"nvprof_log/{name}", holds, make, refused=name == "odd-nsys.txt")
+      for name, (make, holds) in ODD_LOGS.items()),
+]  # fmt: skip

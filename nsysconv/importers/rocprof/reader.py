@@ -1,0 +1,428 @@
+"""Reads a database or a printed table of rocprof as one recording.
+
+Of the arguments of calls only the number of bytes that a copy moves is read. They may say anything else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from math import isfinite
+from typing import Any
+
+import numpy as np
+
+from nsysconv import codes, schema
+from nsysconv.facts import Fact
+from nsysconv.importers import rocm
+from nsysconv.importers.event_arrays import (
+    Array,
+    PlacedRows,
+    clock_of,
+    column_sql,
+    in_batches,
+    numbers,
+    quoted,
+    read_clock,
+    row_id_sql,
+    without,
+)
+from nsysconv.importers.printed.text import parse_digits, truncation_note, utf8_files
+from nsysconv.importers.probe import Probe
+from nsysconv.importers.rocm_events import RocmReader
+from nsysconv.importers.rocprof.tables import (
+    COPY,
+    HIP,
+    HSA,
+    KERNEL_COLUMNS,
+    MAIN,
+    OPS,
+    ROCTX,
+    CsvTable,
+    Layout,
+    counters,
+    layout_of,
+    main_table,
+)
+from nsysconv.importers.sqlite_columns import has_columns, row_count
+from nsysconv.importers.sqlite_mapping import unread_note
+from nsysconv.importers.unread_tables import unread_tables_note
+from nsysconv.notes import Note, Severity
+from nsysconv.report import MISSING
+from nsysconv.store.recording import (
+    ArrayRows,
+    ArrowRows,
+    Batches,
+    Recording,
+    rows_of,
+)
+
+_TIMES = ("BeginNs", "EndNs")
+_SIZE = re.compile(r"\bsizeBytes\((\d{1,18})\)")
+_BARRIER, _FILL = "<barrier packet>", "FillBuffer"
+_EVENT = codes.METRIC_KINDS.index("event")
+_API_NAME, _HSA_NAME = re.compile(r"_*hip[A-Z]"), re.compile(r"hsa_")
+_FACTS = {
+    HIP: Fact.API_CALLS, HSA: Fact.API_CALLS, OPS: Fact.KERNELS, COPY: Fact.MEMCPYS, ROCTX: Fact.RANGES,
+}  # fmt: skip
+Cells = Mapping[str, Sequence[Any]]
+
+
+class _Reader(RocmReader):
+    # What is common to databases and printed tables: rows of kernels, and counters.
+
+    def __init__(self, probe: Probe, possible: frozenset[Fact], advice: Mapping[Fact, str]) -> None:
+        super().__init__(probe, possible, advice)
+        self._measured: dict[tuple[str, str], list[float]] = {}
+
+    def _kernel_rows(self, source: str, row: Array, cells: Cells) -> ArrayRows:
+        required = {"start": cells["start"], "end": cells["end"], "GPU": cells["device"]}
+        placed = self._events.place(source, row, required)
+        number = {
+            name: self._events.cells(placed, name, cells[name])
+            for name in ("grid", "block", "shared", "local", "vgpr", "accum")
+        }
+        grid, block = number["grid"], number["block"]
+        # Grids are in work-items, and like blocks the product of all dimensions.
+        has_grid = (grid > 0) & (block > 0)
+        blocks = -(-np.where(has_grid, grid, 0) // np.where(has_grid, block, 1))
+        has_registers = (number["vgpr"] >= 0) & (number["vgpr"] < 1 << 20)
+        accumulators = np.where(number["accum"] > 0, number["accum"], 0)
+        registers = np.where(has_registers, number["vgpr"], 0) + accumulators
+        everything = np.ones(len(row), bool)
+        pids = self._events.cells(placed, "pid", cells["pid"])
+        columns = {
+            **self._on_gpu(placed, pids, cells["device"], cells["queue"]),
+            **self._kernel_names(cells["name"], placed.sound),
+            "grid_x": np.where(has_grid, blocks, MISSING),
+            "block_x": np.where(block > 0, block, MISSING),
+            "registers_per_thread": np.where(has_registers, registers, MISSING),
+            "shared_bytes": np.where(number["shared"] >= 0, number["shared"], MISSING),
+            "local_bytes_per_thread": np.where(number["local"] >= 0, number["local"], MISSING),
+        }
+        return self._events.rows("kernel", placed, everything, columns)
+
+    def _measure(self, names: Sequence[Any], counter: str, cells: Sequence[Any]) -> None:
+        for name, cell in zip(names, cells, strict=True):
+            value = _real(cell)
+            if value is None:
+                self._counts["odd counters"] += cell not in (None, "")
+            elif isinstance(name, str) and name:
+                sums = self._measured.setdefault((name, counter), [0, value, value, 0.0])
+                sums[:] = (sums[0] + 1, min(sums[1], value), max(sums[2], value), sums[3] + value)
+
+    def _small_tables(self) -> Iterator[ArrowRows]:
+        samples = [
+            {
+                "name_id": self._ids.name(counter),
+                "kernel_name_id": self._kernel_ids[name][0],
+                "kind": _EVENT,
+                "unit": 0,
+                "execution_count": int(count),
+                "value_min": least,
+                "value_max": most,
+                "value_avg": total / count,
+                "value_sum": total,
+            }
+            for (name, counter), (count, least, most, total) in self._measured.items()
+            if name in self._kernel_ids and isfinite(total)
+        ]
+        if samples:
+            self._facts.add(Fact.METRICS)
+            yield rows_of(schema.metric_sample, samples)
+        yield from super()._small_tables()
+
+    def _closing_notes(self) -> Iterator[Note]:
+        yield from super()._closing_notes()
+        if self._measured:
+            text = "kernels ran one after the other while counters were measured"
+            count, facts = self._counts["kernel"], frozenset({Fact.KERNELS})
+            yield Note("kernels-serialized", Severity.APPROXIMATED, text, count, facts=facts)
+        if count := self._counts["odd counters"]:
+            text = "cells of counters that are not numbers"
+            facts = frozenset({Fact.METRICS})
+            yield Note("cell-unreadable", Severity.DROPPED, text, count, facts=facts)
+
+
+def _real(cell: Any) -> float | None:
+    try:
+        value = float(cell)
+    except (TypeError, ValueError):
+        return None
+    return value if isfinite(value) else None
+
+
+# -- databases
+
+
+class DatabaseReader(_Reader):
+    """Reads a database; `hsa`: with calls of HSA."""
+
+    def __init__(
+        self, probe: Probe, possible: frozenset[Fact], advice: Mapping[Fact, str], *, hsa: bool
+    ) -> None:
+        """Look at the times; `possible` and `advice` are those of the importer."""
+        super().__init__(probe, possible, advice)
+        self._hsa = hsa
+        self._main = main_table(probe) or ""
+        self._start_at(
+            read_clock(probe, dict.fromkeys((self._main, OPS, COPY, HIP, ROCTX, HSA), _TIMES))
+        )
+
+    def _batches(self) -> Batches:
+        yield from self._counted(self._calls(HIP, 0))
+        if self._hsa:
+            yield from self._counted(self._calls(HSA, 1))
+        elif HSA in self._probe.tables and (count := row_count(self._probe, HSA)):
+            self._notes.append(rocm.hsa_calls_note(count, HSA))
+        yield from self._counted(self._ranges())
+        yield from self._counted(self._operations())
+        # Both tables list the same kernels, and only one of them their calls.
+        if self._counts["kernel"] and self._main and (count := row_count(self._probe, self._main)):
+            text = "kernels are in two tables; those of OPS were read, which have calls"
+            facts = frozenset({Fact.KERNELS})
+            where = self._main
+            self._notes.append(
+                Note("kernels-in-two-tables", Severity.INFO, text, count, where, facts)
+            )
+        else:
+            yield from self._counted(self._kernels_of_main())
+        yield from self._counted(self._copies())
+        if self._counts["api_call"]:
+            self._facts.add(Fact.THREADS)
+            if self._counts["linked"]:
+                self._facts.add(Fact.API_LINKS)
+        yield from self._small_tables()
+        self._notes += unread_tables_note(self._probe, {*MAIN, HIP, HSA, OPS, COPY, ROCTX})
+        return self._summary()
+
+    def _read(
+        self, table: str, names: Sequence[str], join: str = "", more: Sequence[str] = ()
+    ) -> Iterator[tuple[Array, dict[str, list[Any]]]]:
+        # The numbers and cells of rows of a table of events, and of what it is joined with.
+        probe = self._probe
+        if table not in probe.tables:
+            return
+        missing = [name for name in (*_TIMES, "Name") if not has_columns(probe, table, name)]
+        if missing:
+            if row_count(probe, table):
+                reason = f"has no column {', '.join(missing)} and was not read"
+                self._notes.append(unread_note(table, reason, [_FACTS[table]]))
+            return
+        cells = [column_sql(probe, table, name, "t") for name in names]
+        sql = (
+            f"SELECT {', '.join([row_id_sql(probe, table, 't'), *cells, *more])} "
+            f"FROM {quoted(table)} t {join}"
+        )
+        for rows in in_batches(probe.iterate(sql)):
+            row, *columns = map(list, zip(*rows, strict=True))
+            yield numbers(row), dict(zip((*names, *more), columns, strict=True))
+
+    def _calls(self, table: str, layer: int) -> Iterator[ArrayRows]:
+        for row, cells in self._read(table, ("BeginNs", "EndNs", "Name", "pid", "tid", "Index")):
+            placed = self._place(table, row, cells)
+            # HSA counts its calls by itself.
+            index = self._events.cells(placed, "Index", cells["Index"])
+            yield self._events.rows("api_call", placed, np.ones(len(row), bool), {
+                **self._threads(placed, cells["pid"], cells["tid"]),
+                "correlation_id": without(index, 0) if layer == 0 else np.full(len(row), MISSING),
+                "layer": np.full(len(row), layer, np.int64),
+                "name_id": self._name_ids(placed, cells["Name"], self._ids.api_name),
+            })  # fmt: skip
+
+    def _place(self, table: str, row: Array, cells: Cells, *required: str) -> PlacedRows:
+        columns = {name: cells[name] for name in (*_TIMES, *required)}
+        return self._events.place(table, row, columns)
+
+    def _ranges(self) -> Iterator[ArrayRows]:
+        for row, cells in self._read(ROCTX, ("BeginNs", "EndNs", "Name", "pid", "tid")):
+            placed = self._place(ROCTX, row, cells)
+            yield self._events.rows("range", placed, np.ones(len(row), bool), {
+                **self._threads(placed, cells["pid"], cells["tid"]),
+                **self._range_columns(placed),
+                "name_id": self._name_ids(placed, cells["Name"], self._ids.name),
+            })  # fmt: skip
+
+    # -- GPU work
+
+    def _kernels_of_main(self) -> Iterator[ArrayRows]:
+        probe, table = self._probe, self._main
+        columns = probe.tables[table].columns
+        measured = counters(columns)
+        words = {
+            word: next((name for name in names if name in columns), names[0])
+            for word, names in KERNEL_COLUMNS.items()
+        }
+        selected = [column_sql(probe, table, name, "t") for name in (*words.values(), *measured)]
+        sql = (
+            f"SELECT {', '.join([row_id_sql(probe, table, 't'), *selected])} FROM {quoted(table)} t"
+        )
+        for rows in in_batches(probe.iterate(sql)):
+            row, *found = map(list, zip(*rows, strict=True))
+            cells = dict(zip((*words, *measured), found, strict=True))
+            yield self._kernel_rows(table, numbers(row), cells)
+            for counter in measured:
+                self._measure(cells["name"], counter, cells[counter])
+
+    _OP_COLUMNS = ("BeginNs", "EndNs", "Name", "dev-id", "queue-id", "pid", "Index")
+
+    def _gpu_columns(self, placed: PlacedRows, cells: Cells) -> dict[str, Array]:
+        pids = self._events.cells(placed, "pid", cells["pid"])
+        shared = self._on_gpu(placed, pids, cells["dev-id"], cells["queue-id"])
+        index = without(self._events.cells(placed, "Index", cells["Index"]), 0)
+        self._counts["linked"] += int((index != MISSING).sum())
+        return {**shared, "correlation_id": index}
+
+    def _operations(self) -> Iterator[ArrayRows]:
+        for row, cells in self._read(OPS, self._OP_COLUMNS):
+            placed = self._place(OPS, row, cells, "dev-id")
+            shared = self._gpu_columns(placed, cells)
+            is_wait = np.array([text == _BARRIER for text in cells["Name"]], bool)
+            names = self._kernel_names(cells["Name"], ~is_wait & placed.sound)
+            yield self._events.rows("kernel", placed, ~is_wait, {**shared, **names})
+            yield self._events.rows("sync", placed, is_wait, shared)
+
+    def _copies(self) -> Iterator[ArrayRows]:
+        # A size is in the arguments of the call, which may have made several copies.
+        join, more = "", []
+        if has_columns(self._probe, HIP, "Index", "pid", "args") and has_columns(
+            self._probe, COPY, "Index", "pid"
+        ):
+            join = (
+                'LEFT JOIN (SELECT "Index" AS i, pid AS p, min(args) AS args FROM HIP '
+                """WHERE args LIKE '%sizeBytes(%' GROUP BY 1, 2) h ON h.i = t."Index" AND h.p = t.pid """
+                'LEFT JOIN (SELECT "Index" AS i, pid AS p, count(*) AS copies FROM COPY GROUP BY 1, 2) n '
+                'ON n.i = t."Index" AND n.p = t.pid'
+            )
+            more = ["h.args", "n.copies"]
+        for row, cells in self._read(COPY, self._OP_COLUMNS, join, more):
+            placed = self._place(COPY, row, cells, "dev-id")
+            shared = self._gpu_columns(placed, cells)
+            sizes = [
+                _SIZE.search(a) if isinstance(a, str) else None for a in cells.get("h.args", [])
+            ]
+            size = numbers([m and int(m[1]) for m in sizes] or [None] * len(row))
+            copies = numbers(cells.get("n.copies", [1] * len(row)))
+            size = self._size_of_single_copies(np.ones(len(row), bool), size, copies)
+            words = [text if isinstance(text, str) else "" for text in cells["Name"]]
+            is_set = np.array([word == _FILL for word in words], bool)
+            directions = np.array([rocm.direction(word) for word in words], np.int64)
+            copy = {**shared, "bytes": size, "direction": directions}
+            yield self._events.rows("memcpy", placed, ~is_set, copy)
+            yield self._events.rows("memset", placed, is_set, {**shared, "bytes": size})
+
+
+# -- CSV
+
+
+class CsvReader(_Reader):
+    """Reads a printed table: kernels, or totals of kernels, calls or copies."""
+
+    def recordings(self) -> Iterator[Recording]:
+        """Yield the recording; its rows are read while `batches` is used up."""
+        with utf8_files([self._probe]) as (path,):
+            self._table = CsvTable(path)
+            is_totals = layout_of(self._probe) is Layout.TOTALS
+            batches = self._totals() if is_totals else self._batches()
+            yield Recording(batches, possible=self._possible)
+
+    def _batches(self) -> Batches:
+        header = self._table.header
+        places = {
+            word: next((header.index(name) for name in names if name in header), None)
+            for word, names in KERNEL_COLUMNS.items()
+        }
+        times = [places[word] for word in ("start", "end")]
+        found = [
+            time
+            for _, cells in self._table.rows()
+            for place in times
+            if place is not None and (time := parse_digits(cells[place].strip())) is not None
+        ]
+        self._start_at(clock_of(np.array(found, np.int64)))
+        del found
+        yield from self._counted(self._kernels_of_lines(places))
+        yield from self._small_tables()
+        self._notes += self._line_notes(Fact.KERNELS)
+        return self._summary()
+
+    def _kernels_of_lines(self, places: Mapping[str, int | None]) -> Iterator[ArrayRows]:
+        header = self._table.header
+        measured = {name: header.index(name) for name in counters(header)}
+        for rows in in_batches(self._table.rows()):
+            lines, texts = zip(*rows, strict=True)
+            columns = [
+                [cell.strip() or None for cell in column] for column in zip(*texts, strict=True)
+            ]
+            nothing: list[Any] = [None] * len(lines)
+            cells = {w: nothing if p is None else columns[p] for w, p in places.items()}
+            yield self._kernel_rows("", numbers(lines), cells)
+            for counter, place in measured.items():
+                self._measure(cells["name"], counter, columns[place])
+
+    def _totals(self) -> Batches:
+        rows = []
+        odd = []
+        for line, (name, *cells) in self._table.rows():
+            count, total = (parse_digits(cell.strip()) for cell in cells[:2])
+            if count is None or total is None or not name.strip():
+                odd.append(line)
+            else:
+                rows.append((line, rocm.kernel_name(name.strip()), count, total))
+        kind = _kind_of_totals([name for _, name, _, _ in rows])
+        barriers = [row for row in rows if kind == "kernel" and row[1] == _BARRIER]
+        yield rows_of(schema.aggregate, [
+            {"id": number, **self._total_of(kind, name), "count": count, "sum_ns": total}
+            for number, (_, name, count, total) in enumerate(
+                (row for row in rows if row not in barriers), 1)
+        ])  # fmt: skip
+        facts = {"api_call": Fact.API_TOTALS, "memory": Fact.MEMORY_TOTALS}
+        fact = facts.get(kind, Fact.KERNEL_TOTALS)
+        if rows:
+            self._facts.add(fact)
+            self._counts["totals"] = len(rows)
+        for line, _, count, total in barriers:
+            text = f"barrier packets wait and are not kernels: {total:,} ns in total were left out"
+            where = f"line {line}"
+            self._notes.append(
+                Note("barriers-left-out", Severity.INFO, text, count, where, frozenset({fact}))
+            )
+        for line in odd:
+            self._table.rejected.add(line)
+        yield from self._small_tables()
+        self._notes += self._line_notes(fact)
+        return self._summary()
+
+    def _total_of(self, kind: str, name: str) -> dict[str, Any]:
+        code = codes.AGGREGATE_KINDS.index
+        if kind == "api_call":
+            layer = 1 if _HSA_NAME.match(name) else 0
+            return {"kind": code(kind), "layer": layer, "name_id": self._ids.api_name(name)}
+        if kind == "memory":
+            direction = rocm.direction(name)
+            return (
+                {"kind": code("memset")}
+                if name == _FILL
+                else {"kind": code("memcpy"), "direction": direction}
+            )
+        self._kernels[name] += 1
+        name_id, _ = self._ids.kernel(name)
+        return {"kind": code("kernel"), "name_id": name_id}
+
+    def _line_notes(self, fact: Fact) -> Iterator[Note]:
+        table, facts = self._table, frozenset({fact})
+        if table.cut_line:
+            yield truncation_note(table.cut_line)
+        if table.rejected.count:
+            text, where = "lines that are not rows of the table were left out", table.rejected.first
+            count = table.rejected.count
+            yield Note("line-unreadable", Severity.DROPPED, text, count, f"line {where}", facts)
+
+
+def _kind_of_totals(names: Sequence[str]) -> str:
+    # The file's name would say it, but files are renamed.
+    if names and all(rocm.direction(name) or name == _FILL for name in names):
+        return "memory"
+    if names and all(_API_NAME.match(name) or _HSA_NAME.match(name) for name in names):
+        return "api_call"
+    return "kernel"
