@@ -266,13 +266,27 @@ def test_the_same_recording_on_both_sides_is_said(tmp_path: Path) -> None:
                            ((base, changed), False), ((stores[0], changed), False)):  # fmt: skip
         result = api.compare(*sides, ["overview"])
         assert ("sides-equal" in {note.slug for note in result.reports[0].notes}) == is_same
-        assert (result.answer == "same: both sides are the same recording") == is_same
+        assert result.answer.startswith("same: both sides are the same recording") == is_same
+
+
+def test_one_recording_on_two_gpus_is_one_recording_still(tmp_path: Path) -> None:
+    """Runs on several GPUs are no repeats; that both sides have the same ones is said none the less."""
+    (tmp_path / "runs").mkdir()
+    first, second = (written(tmp_path / "runs" / f"{name}.sqlite") for name in ("a", "b"))
+    with closing(sqlite3.connect(second)) as export, export:
+        export.execute("UPDATE TARGET_INFO_GPU SET name = 'another one'")
+        export.execute("UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET end = end + 1 WHERE rowid = 1")
+    result = api.compare(first.parent, first.parent, ["overview"])
+    assert result.answer == "same: both sides are the same recording"
+    slugs = {note.slug for note in result.reports[0].notes}
+    assert {"sides-equal", "gpu-differs", "work-differs"} <= slugs
 
 
 def test_what_no_row_matches_is_no_noise(tmp_path: Path) -> None:
     base, other = written(tmp_path / "a.sqlite"), written(tmp_path / "b.sqlite")
-    with closing(sqlite3.connect(other)) as export:
-        export.execute("PRAGMA user_version = 1")  # not the same recording
+    with closing(sqlite3.connect(other)) as export, export:
+        # Another recording, and no other time.
+        export.execute("UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET end = end + 1 WHERE rowid = 1")
     for pattern, status in (("zzz", 4), ("saxpy", 0)):
         limit = f"kernels[/{pattern}/].kernel_sum_ns:2%"
         assert api.compare(base, other, fail_on=[limit]).exit_status == 4
@@ -340,7 +354,8 @@ def test_json_has_both_values_of_every_measure(tmp_path: Path) -> None:
     limits, kernels = document["reports"]
     (row,) = kernels["rows"]
     said = document["answer"]
-    assert said["line"].startswith("same: step period")
+    assert said["line"].startswith("FAIL: same: step period")
+    assert said["gate"] == "FAIL"
     assert (said["answer"], said["figure"], said["base_runs"]) == ("same", "step", 1)
     assert (said["limits_exceeded"], said["limits_within"], said["limits_inconclusive"]) == (1, 0, 0)
     assert status == 1

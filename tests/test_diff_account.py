@@ -17,6 +17,7 @@ from small_store import Call, Kernel, Memcpy, Range, Row, Total, opened
 from nsysconv.diff.account import (
     BY_COUNT,
     BY_MEAN,
+    BY_NAME,
     MINOR,
     OVERLAP,
     PART_TITLES,
@@ -150,8 +151,8 @@ def test_the_example_as_a_report() -> None:
 
 
 def test_every_part_has_words() -> None:
-    assert set(PART_TITLES) == set(PARTS)
-    assert len(set(PART_TITLES.values())) == len(PARTS)
+    assert set(PART_TITLES) == {*PARTS, BY_NAME}
+    assert len(set(PART_TITLES.values())) == len(PARTS) + 1
 
 
 # -- by count and by mean
@@ -427,3 +428,18 @@ def test_accounts_of_real_pairs_add_up(before: Path, after: Path, shelf: Shelf) 
         whole = sum(getattr(device, side) for device in change.devices or ())
         assert abs(whole - exact) <= len(change.devices or ())
     assert account_report(change).row_count == len(change.devices or ()) * (1 + len(PARTS))
+
+
+def test_kernels_of_one_side_only_are_no_launches_on_another_gpu() -> None:
+    """K1 runs on both, for 40 and 50 ns; `volta` for 30 on base alone, `ampere` for 10 on other alone."""
+    base, other = (
+        [run(made({"computation": k1 + spent}, {"K1": (1, k1), name: (1, spent)}))]
+        for k1, name, spent in ((40, "volta", 30), (50, "ampere", 10))
+    )
+    for differ, parts in ((False, {BY_COUNT: -20, BY_MEAN: 10}),
+                          (True, {BY_COUNT: 0, BY_MEAN: 10, BY_NAME: -20})):  # fmt: skip
+        (device,) = account_for_change(base, other, names_differ=differ).devices or ()
+        changes = {part.name: part.change for part in device.parts}
+        assert parts.items() <= changes.items()
+        assert sum(changes.values()) == device.change == -10
+        assert (BY_NAME in changes) == differ

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nsysconv.diff import comparability
+from nsysconv.diff import same_work
 from nsysconv.diff.change import (
     STEP,
     WINDOW,
@@ -34,9 +34,12 @@ ONE = Change((100_000,), (120_000,), "single run", HALF, 0.03)
          "slower: GPU active window 100.00 µs → 120.00 µs (+20.0 %); 1 run vs. 1 run, "
          "95 % interval +10.4 to +30.4 %, assuming 3 % run-to-run noise"),
         (Answer(WINDOW, Change((100_000,), (105_000,), "single run", HALF, 0.03), (1, 1)),
-         "inconclusive: GPU active window 100.00 µs → 105.00 µs (+5.0 %); 1 run vs. 1 run, "
-         "95 % interval -3.4 to +14.1 %, assuming 3 % run-to-run noise; too few runs to detect a change "
-         "below 12 %"),
+         "inconclusive: GPU active window 100.00 µs → 105.00 µs (+5.0 %); 1 run per side shows no change "
+         "below 12 %: record 3 runs per side"),
+        # 2.78 x 0.82 sqrt(2 / 3) = 1.9 % either way, 1.4 times that; 1 % noise shows 3 % with 4 runs.
+        (Answer(STEP, Change((100, 101, 99), (101, 102, 100), "repeats"), (3, 3)),
+         "inconclusive: step period 100 ns → 101 ns (+1.0 %); 3 vs. 3 runs show no change below 3.2 %: "
+         "record 4 runs per side"),
         # R1 of the definitions: 1.03298 to 1.06691.
         (Answer(STEP, Change((100, 101, 99, 100, 102), (105, 106, 104, 105, 107), "repeats"), (5, 5)),
          "slower: step period 100 ns → 105 ns (+5.0 %); 5 runs vs. 5 runs, "
@@ -47,15 +50,18 @@ ONE = Change((100_000,), (120_000,), "single run", HALF, 0.03)
         # Whoever did other work is no slower; a step of it may be.
         (Answer(WINDOW, ONE, (1, 1), ["10 % fewer launches"]),
          "inconclusive: different workloads (10 % fewer launches); GPU active window 100.00 µs → "
-         "120.00 µs (+20.0 %); 1 run vs. 1 run, 95 % interval +10.4 to +30.4 %, assuming 3 % run-to-run "
-         "noise"),
+         "120.00 µs (+20.0 %); 1 run vs. 1 run"),
+        (Answer(STEP, ONE, (1, 1), ["kernel blocks ×128"], is_other_size=True),
+         "inconclusive: different workloads (kernel blocks ×128); step period 100.00 µs → 120.00 µs "
+         "(+20.0 %); 1 run vs. 1 run"),
         (Answer(STEP, ONE, (1, 1), ["steps: 20 against 10"]),
          "slower: step period 100.00 µs → 120.00 µs (+20.0 %); 1 run vs. 1 run, 95 % interval "
          "+10.4 to +30.4 %, assuming 3 % run-to-run noise; different workloads (steps: 20 against 10), "
          "compared per step"),
         (Answer(WINDOW, ONE, (1, 1), failure="one side has no GPU work"),
          "inconclusive: one side has no GPU work"),
-        (Answer(WINDOW, ONE, (1, 1), identical=True), "same: both sides are the same recording"),
+        (Answer(WINDOW, ONE, (1, 1), identical=True),
+         "same: both sides are the same recording"),
         (Answer(WINDOW, None, (1, 1), ["runs on other GPUs"], identical=True),
          "same: both sides are the same recording"),
         (Answer(WINDOW, ONE, (1, 1), failure="one profile is truncated", identical=True),
@@ -69,6 +75,20 @@ def test_the_first_line(answer: Answer, line: str) -> None:
     (row,) = answer.report().rows()
     assert row["answer"] == line.partition(":")[0]
     assert (row["base_runs"], row["other_runs"]) == answer.runs
+
+
+@pytest.mark.parametrize(("answer", "gate", "title"), [
+    (Answer(WINDOW, ONE, (1, 1)), "FAIL", "FAIL: slower: GPU active window 100.00 µs → "),
+    (Answer(WINDOW, None, (1, 1)), "PASS", "PASS: inconclusive: GPU operation times are not recorded"),
+    (Answer(WINDOW, None, (1, 1)), "INCONCLUSIVE", "INCONCLUSIVE: GPU operation times are not recorded"),
+    (Answer(WINDOW, ONE, (1, 1), identical=True), "PASS",
+     "PASS: same: both sides are the same recording: it cannot test the gate"),
+    (Answer(WINDOW, ONE, (1, 1), identical=True), None, "same: both sides are the same recording"),
+])  # fmt: skip
+def test_what_the_limits_come_to_is_said_first(answer: Answer, gate: str | None, title: str) -> None:
+    report = answer.report(["within"], gate)
+    assert report.title.startswith(title)
+    assert report.rows()[0]["gate"] == gate
 
 
 def test_the_answer_counts_limits() -> None:
@@ -113,7 +133,7 @@ def kernels(*rows: tuple[int, int, int]) -> list[RowPair]:
     ],
 )
 def test_other_launches(rows: list[tuple[int, int, int]], said: str | None) -> None:
-    assert comparability.launch_count_difference(kernels(*rows)) == said
+    assert same_work.launch_count_difference(kernels(*rows)) == said
 
 
 @pytest.mark.parametrize(
@@ -128,15 +148,15 @@ def test_other_launches(rows: list[tuple[int, int, int]], said: str | None) -> N
 )
 def test_other_kernels(rows: list[tuple[int, int, int]], share: int | None) -> None:
     said = f"only {share} % of the kernel time is of kernels that both sides run"
-    assert comparability.kernel_mix_difference(kernels(*rows)) == (None if share is None else said)
+    assert same_work.kernel_mix_difference(kernels(*rows)) == (None if share is None else said)
 
 
 def test_what_is_unlike() -> None:
     notes = [Note(slug, Severity.INFO, slug) for slug in
              ("steps-differ", "gpu-differs", "capture-options-differ", "window-differs")]  # fmt: skip
-    found = comparability.work_differences(notes, have_steps=False)
+    found = same_work.work_differences(notes, have_steps=False)
     assert found == ["gpu-differs", "capture-options-differ"]
-    assert comparability.work_differences(notes, have_steps=True)[0] == "steps-differ"
+    assert same_work.work_differences(notes, have_steps=True)[0] == "steps-differ"
 
 
 # -- disturbances

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -43,6 +44,24 @@ def test_what_adding_in_another_order_makes_is_no_change() -> None:
     assert base.to_arrow() != other.to_arrow()
     assert compared(base, other).report.rows() == []
     assert len(compared(base, report((0, "f", 3, 30, 100.0, 10.0001))).report.rows()) == 1
+
+
+def test_limits_that_look_at_rows_do_without_the_report() -> None:
+    """It is made once, when it is asked for: of all cells it needs the intervals."""
+    made: list[Report] = []
+
+    class Watched(tuple[Note, ...]):
+        """Notes that are read where the report is made."""
+
+        def __iter__(self) -> Iterator[Note]:
+            made.append(base)
+            return super().__iter__()
+
+    base = report((0, "f", 3, 30, 100.0, 10.0))
+    found = compared(base, report((0, "f", 3, 60, 100.0, 20.0)), notes=Watched())
+    assert (len(found.rows or ()), made) == (1, [])
+    assert found.report is found.report
+    assert made == [base]
 
 
 def test_rows_of_one_side_have_a_verdict_unless_nothing_follows_from_them() -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
 import pytest
 
 from nsysconv.diff.account import CONTRIBUTOR_COLUMNS, ChangeAccount, contributors
+from nsysconv.diff.change import Change
 from nsysconv.diff.rows import RowPair
 from nsysconv.queries import query
+from nsysconv.report import Report
 
 Pair = tuple[float | None, float | None]
 
@@ -22,6 +24,15 @@ def row(values: tuple[str, str], keys: Mapping[str, Any], base: Pair, other: Pai
         dict(zip(values, base, strict=True)), dict(zip(values, other, strict=True)),
         {}, lambda _: None, frozenset(),
     )  # fmt: skip
+
+
+def sure(pair: RowPair, change: Change) -> RowPair:
+    """The row with this change of its sum."""
+    name = next(name for name in pair.base_values if name.endswith("_ns"))
+    difference = pair.other_values[name] - pair.base_values[name]
+    return pair._replace(
+        differences={name: difference}, change=lambda _: change, judged=frozenset([name])
+    )
 
 
 def kernel(name: str, base: Pair, other: Pair, **keys: Any) -> RowPair:
@@ -36,14 +47,24 @@ def gap(name: str, base: Pair, other: Pair, activity: str = "api_call") -> RowPa
     return row(("gap_count", "host_sum_ns"), {"name": name, "activity": activity}, base, other)
 
 
+def found_in(
+    kernels: Sequence[RowPair] = (), calls: Sequence[RowPair] = (), gaps: Sequence[RowPair] = (),
+    **options: Any,
+) -> Report:
+    """The contributors of the rows of these reports."""
+    rows_of = {"kernels": kernels, "api_vs_kernel": calls, "idle_host": gaps}
+    return contributors(rows_of, **options)
+
+
 def first(*rows: RowPair, **options: Any) -> dict[str, Any]:
-    return contributors(rows, (), (), **options).rows()[0]
+    return found_in(rows, **options).rows()[0]
 
 
 @pytest.mark.parametrize(("report", "columns"), [
     ("kernels", {"name", "kernel_count", "kernel_sum_ns"}),
     ("api_vs_kernel", {"name", "layer", "call_count", "api_sum_ns"}),
     ("idle_host", {"name", "activity", "gap_count", "host_sum_ns"}),
+    ("transfers", {"direction", "memcpy_count", "memcpy_sum_ns", "per_step_ns"}),
 ])  # fmt: skip
 def test_the_reports_have_what_is_asked_of_them(report: str, columns: set[str]) -> None:
     assert columns <= {column.name for column in query(report).columns}
@@ -68,7 +89,7 @@ def test_why_in_words(base: Pair, other: Pair, why: str) -> None:
 
 
 def test_other_kinds_have_other_words() -> None:
-    found = contributors((), [call("f", (100, 1000), (110, 1100))], [gap("g", (100, 1000), (90, 900))])
+    found = found_in((), [call("f", (100, 1000), (110, 1100))], [gap("g", (100, 1000), (90, 900))])
     assert [(each["kind"], each["why"]) for each in found.rows()] == [
         ("call", "called 10 % more often"), ("idle", "in 10 % fewer gaps")]  # fmt: skip
 
@@ -76,7 +97,7 @@ def test_other_kinds_have_other_words() -> None:
 def test_count_and_mean_add_up_to_the_change() -> None:
     assert first(kernel("k", (50, 500), (55, 605))) == {
         "kind": "kernel", "name": "k", "activity": None, "change_ns": 105,
-        "why": "each launch 10 % longer, launched 10 % more often",
+        "certain": "no", "why": "each launch 10 % longer, launched 10 % more often",
         "by_count_ns": 50, "by_mean_ns": 55, "base_ns": 500, "other_ns": 605,
     }  # fmt: skip
     thirds = first(kernel("k", (3, 100), (4, 150)))
@@ -84,11 +105,11 @@ def test_count_and_mean_add_up_to_the_change() -> None:
 
 
 def test_the_greatest_of_all_kinds_come_first() -> None:
-    found = contributors(
+    found = found_in(
         [kernel("small", (1, 10), (1, 12)), kernel("less", (1, 900), (1, 100))],
         [call("sync", (1, 100), (1, 500)), call("same", (1, 7), (1, 7))],
         [gap("sync", (1, 0), (1, 300))],
-        3,
+        most=3,
     )  # fmt: skip
     assert [(each["kind"], each["name"], each["change_ns"]) for each in found.rows()] == [
         ("kernel", "less", -800), ("call", "sync", 400), ("idle", "sync", 300)]  # fmt: skip
@@ -102,7 +123,7 @@ def test_ranks_and_devices_of_one_name_are_added_up() -> None:
 
 def test_calls_of_two_layers_are_two() -> None:
     rows = [call("f", (1, 10), (1, 20)), call("f", (1, 10), (1, 40), "driver")]
-    found = contributors((), rows, ()).rows()
+    found = found_in((), rows).rows()
     assert [(each["activity"], each["change_ns"]) for each in found] == [("driver", 30), ("runtime", 10)]
 
 
@@ -115,10 +136,34 @@ def test_values_are_those_of_a_step_of_one_device() -> None:
 
 def test_what_is_not_known_on_a_side_is_left_out() -> None:
     kernels, calls = [kernel("k", (1, 10), (1, None))], [call("f", (None, 3), (1, 4))]
-    assert contributors(kernels, calls, ()).rows() == []
+    assert found_in(kernels, calls).rows() == []
 
 
 def test_nothing_changed() -> None:
-    report = contributors([kernel("k", (1, 10), (1, 10))], (), ())
+    report = found_in([kernel("k", (1, 10), (1, 10))])
     assert (report.name, report.row_count, report.rows()) == ("contributors", 0, [])
     assert [column.name for column in report.columns] == [column.name for column in CONTRIBUTOR_COLUMNS]
+
+
+def test_what_is_certain_comes_first_and_what_waits_is_left_out() -> None:
+    """A large change that noise may have made comes after a small one that it has not."""
+    varies = Change((900, 1100, 1000), (1100, 1500, 1300), "repeats")
+    steady = Change((100, 101, 99), (110, 111, 109), "repeats")
+    kernels = [sure(kernel("noisy", (1, 1000), (1, 1300)), varies),
+               sure(kernel("slower", (1, 100), (1, 110)), steady)]  # fmt: skip
+    waits = ("cudaStreamSynchronize", "cuCtxSynchronize", "hipEventSynchronize", "hipDeviceSynchronize")
+    calls = [sure(call(name, (1, 1000), (1, 2000)), steady) for name in waits]
+    found = found_in(kernels, [*calls, sure(call("cudaMalloc", (1, 100), (1, 105)), steady)]).rows()
+    assert [(each["name"], each["certain"]) for each in found] == [
+        ("slower", "yes"), ("cudaMalloc", "yes"), ("noisy", "no")]  # fmt: skip
+
+
+def test_many_rows_need_more_to_be_certain() -> None:
+    """At t = 3.0 with 4 degrees of freedom one row is certain (2.78), one of 20 is not (6.3)."""
+    change = Change((100, 101, 99), (102.45, 103.45, 101.45), "repeats")
+    assert change.is_certain(1)
+    assert not change.is_certain(20)
+    sure_at_20 = Change((100, 101, 99), (106, 107, 105), "repeats")
+    assert sure_at_20.is_certain(20)
+    assert Change((5,), (6,), "exact").is_certain(1000)
+    assert not Change((5,), (6,), "none").is_certain(1)

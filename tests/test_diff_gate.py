@@ -355,13 +355,12 @@ def test_verdicts(text: str, rows: list[LimitRow], state: State) -> None:
         (
             "made.sum_ns:3%",
             [measured(1000, 1020, 0.0277)],
-            "a single run per side, assuming 1 % run-to-run noise: too few runs to detect a change "
-            "below 3.9 %; about 4 runs per side are needed to detect 3 %",
+            "1 run per side shows no change below 3.9 %: record 3 runs per side",
         ),
         (
             "made.sum_ns:3%",
             [measured(1000, 1020, 0.0, "none")],
-            "a single run per side does not show how an extreme or a median varies; limit a mean",
+            "1 run per side does not show how it varies: record 3 runs per side",
         ),
         ("made.sum_ns:3%", [row(1, 2)] * 2, "2 of 2 rows worse by more than the limit"),
         ("made.sum_ns:3%", [], "made has no rows on either side"),
@@ -370,13 +369,13 @@ def test_verdicts(text: str, rows: list[LimitRow], state: State) -> None:
         (
             "made.sum_ns:3%",
             [row(None, 1, "a"), row(None, 1, "b"), row(1, 1)],
-            "2 rows without a value on one side (first: a)",
+            "2 rows without a value on one side, the first a",
         ),
         (
             "made.sum_ns:3%",
             [row(1000, 2000), measured(1000, 1020, 0.0, "none")],
-            "1 of 2 rows worse by more than the limit; 1 of 2 rows undecided: a single run per side "
-            "does not show how an extreme or a median varies; limit a mean",
+            "1 of 2 rows worse by more than the limit; 1 of 2 rows undecided: 1 run per side does not "
+            "show how it varies: record 3 runs per side",
         ),
         (
             "made.sum_ns:3%",
@@ -542,7 +541,8 @@ def test_the_report_of_verdicts() -> None:
     report = shown()
     assert (report.name, report.row_count) == ("limits", 6)
     assert [column.name for column in report.columns] == [
-        "limit", "where", "state", "row", "base", "other", "change", "interval", "renamed", "reason",
+        "limit", "where", "state", "row", "base", "other", "change", "interval", "exceeding", "renamed",
+        "needs_runs", "reason",
     ]  # fmt: skip
     cells = [
         tuple(found[name] for name in ("limit", "state", "row", "base", "other", "change"))

@@ -8,12 +8,14 @@ from pathlib import Path
 import golden_cases
 import pytest
 from conftest import examples, few
-from diff_asking import Pair, of_lengths, sides
+from diff_asking import Pair, of_lengths, of_steps, sides
 from hypothesis import given
 from hypothesis import strategies as st
 
 from nsysconv import api
-from nsysconv.diff.limits_file import LimitsFile, read_limits_file
+from nsysconv.api.options import DiffOptions
+from nsysconv.diff import limits_file
+from nsysconv.diff.limits_file import LimitsFile
 from nsysconv.errors import InputError, UsageError
 
 GEMM = "kernels[/gemm/].avg_ns:2%"
@@ -21,6 +23,11 @@ SUM = "overview.kernel_sum_ns:3%"
 
 
 WINDOW = "overview.window_ns:20%"
+
+
+def read_limits_file(path: str | Path) -> LimitsFile:
+    """The file, as a comparison reads it."""
+    return limits_file.read_limits_file(path, DiffOptions.in_files())
 
 
 def limits(folder: Path, text: str | bytes) -> Path:
@@ -33,18 +40,19 @@ def test_a_whole_file(tmp_path: Path) -> None:
     path = limits(tmp_path, f"""\
 run_noise = "0.3%"        # optional
 inconclusive = "pass"      # optional
-
+step_range = "step *"
 limits = ["{SUM}", "{GEMM}"]
 """)
     assert read_limits_file(path) == LimitsFile(
-        ((SUM, "limits.toml:4"), (GEMM, "limits.toml:4")), "0.3%", "pass"
+        ((SUM, "limits.toml:4"), (GEMM, "limits.toml:4")),
+        {"run_noise": "0.3%", "inconclusive": "pass", "step_range": "step *"},
     )  # fmt: skip
     assert read_limits_file(str(path)) == read_limits_file(path)
 
 
 def test_what_is_not_said_is_none(tmp_path: Path) -> None:
     path = limits(tmp_path, f'limits = ["{SUM}"]')
-    assert read_limits_file(path) == LimitsFile(((SUM, "limits.toml:1"),), None, None)
+    assert read_limits_file(path) == LimitsFile(((SUM, "limits.toml:1"),), {})
 
 
 def test_each_limit_has_its_own_line(tmp_path: Path) -> None:
@@ -74,7 +82,7 @@ inconclusive = 'fail'
         ('steps[/a "b" #c ]/].avg_ns:2%', "limits.toml:10"),
         (r'kernels[/"\["/].avg_ns:2%', "limits.toml:11"),
     )
-    assert (found.run_noise, found.inconclusive) == ("1% ]", "fail")
+    assert found.options == {"run_noise": "1% ]", "inconclusive": "fail"}
 
 
 def test_quotes_at_the_end_of_long_texts(tmp_path: Path) -> None:
@@ -129,7 +137,7 @@ def test_lines_are_those_that_the_file_was_written_in(
     found = read_limits_file(limits(tmp_path_factory.mktemp("file"), text))
     assert [place for _, place in found.limits] == [f"limits.toml:{line}" for line in expected]
     assert [each for each, _ in found.limits] == tomllib.loads(text)["limits"]
-    assert found.inconclusive == "pass"
+    assert found.options == {"inconclusive": "pass"}
 
 
 @pytest.mark.parametrize(
@@ -143,15 +151,13 @@ def test_lines_are_those_that_the_file_was_written_in(
         (f"limits = ['{SUM}', 3]", "", "limit 2 of 2 is not a string but 3", "limits = ["),
         ("[[limits]]\na = 1", "", "limit 1 of 1 is not a string but a table", "limits = ["),
         (f"limits = [['{SUM}']]", "", "limit 1 of 1 is not a string but a list", "limits = ["),
-        (f"limit = ['{SUM}']", "", "no key 'limit'", "Did you mean limits?"),
+        (f"limit = ['{SUM}']", "", "no key 'limit'", "Did you mean limits "),
         (f"run-noise = '1%'\nlimits = ['{SUM}']", "", "no key 'run-noise'", "Did you mean run_noise?"),
-        (f"limits = ['{SUM}']\n[other]", "", "no key 'other'", "There are: limits, run_noise"),
+        (f"limits = ['{SUM}']\n[other]", "", "no key 'other'", "There are: limits, step_range"),
         (f"run_noise = 0.3\nlimits = ['{SUM}']", "", "run_noise is not a string but 0.3",
-         'run_noise = "0.3%"'),
+         "--run-noise"),
         (f"inconclusive = true\nlimits = ['{SUM}']", "", "inconclusive is not a string but true or false",
-         'inconclusive = "pass"'),
-        (f"inconclusive = 'ignore'\nlimits = ['{SUM}']", "", "inconclusive = 'ignore'",
-         "There are: fail, pass"),
+         "--inconclusive"),
     ],
 )  # fmt: skip
 def test_what_no_file_of_limits_can_say(
@@ -259,6 +265,8 @@ def test_options_in_a_file(
     [
         (f"limits = [\n'{SUM}',\n'overview.window_n:3%']", "limits.toml:3", "window_n"),
         (f"# noise\nrun_noise = 'much'\nlimits = ['{SUM}']", "limits.toml", "much"),
+        (f"inconclusive = 'ignore'\nlimits = ['{SUM}']", "limits.toml", "ignore"),
+        (f"match = 'roughly'\nlimits = ['{SUM}']", "limits.toml", "roughly"),
     ],
 )
 def test_what_a_limit_cannot_say_is_refused_with_its_place(
@@ -281,3 +289,20 @@ def test_flags_of_the_command_line(slower_by_four_percent: Pair, tmp_path: Path)
             "diff", *slower_by_four_percent, "--fail-on", SUM, *flags, cwd=tmp_path
         )
         assert (called.status, flags) == (status, flags), called.err
+
+
+def test_every_option_that_is_one_text_may_be_in_a_file() -> None:
+    assert DiffOptions.in_files() == (
+        "step_range", "range_names", "split", "match", "run_noise", "inconclusive")  # fmt: skip
+
+
+def test_steps_are_named_in_a_file(tmp_path: Path) -> None:
+    runs = sides(tmp_path, of_steps([10.0] * 20), of_steps([13.0] * 20), ("nsys", "nsys"))
+    path = limits(tmp_path, "step_range = 'no such *'\nlimits = ['steps.avg_ns:3%']")
+    with pytest.raises(UsageError, match="no range 'no such"):
+        api.compare(*runs, limits=path)
+    said = limits(tmp_path, "step_range = 'Profiler*'\nlimits = ['steps.avg_ns:3%']")
+    assert api.compare(*runs, limits=said).exit_status == 1
+    # What the call says counts for more.
+    with pytest.raises(UsageError, match="no range 'no such"):
+        api.compare(*runs, limits=said, step_range="no such *")

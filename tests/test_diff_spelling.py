@@ -16,6 +16,7 @@ from nsysconv.diff.rows import RowPair, template_argument_notes
 from nsysconv.notes import Note, Severity
 from nsysconv.report import MISSING
 from nsysconv.timeline.timeline import Timeline
+from nsysconv.timeline.vendors import vendors_differ
 
 H100 = REAL / "kineto/AMD-AGI+TraceLens__0702619a.Falconsai_nsfw_image_detection__1016002.json.gz"
 MI300X = REAL / "kineto/AMD-AGI+TraceLens__Falconsai_nsfw_image_detection__1016002.json.gz"
@@ -39,8 +40,8 @@ def side(*devices: str | None) -> list[Timeline]:
     ],
 )
 def test_makers(base: list[str | None], other: list[str | None], differ: bool) -> None:
-    assert names.vendors_differ(side(*base), side(*other)) is differ
-    assert names.vendors_differ(side(*other), side(*base)) is differ
+    assert vendors_differ(side(*base), side(*other)) is differ
+    assert vendors_differ(side(*other), side(*base)) is differ
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ def test_the_newest_baseline_of_a_name_counts(running: Server, tmp_path: Path) -
     assert gate("new/*.sqlite", "gpu_1", "always")[0] == 1
     record(tmp_path / "next", [noise + 1 for noise in NEW_NOISE], SLOWER)
     status, comment = gate("next/*.sqlite", "gpu_1")
-    assert (status, comment.partition(":")[0]) == (0, "### same")
+    assert (status, comment.partition(":")[0]) == (0, "### PASS")
     # A server that is not there is no first run.
     wrong = url.replace(running.url().secret.rpartition("host=")[2], "%2Fnowhere")
     status, comment = gate("main/*.sqlite", "gpu_1", "passed", wrong)

@@ -9,17 +9,19 @@ from pathlib import Path
 
 from nsysconv import queries
 from nsysconv.api.open_profile import SeveralChoicesError, shown_section
+from nsysconv.api.open_profile import open as open_profile
 from nsysconv.api.options import ReportOptions
 from nsysconv.api.profile_info import reports
 from nsysconv.api.reporting import report_target
 from nsysconv.api.shown_report import ShownReport
 from nsysconv.api.targets import Say, Target, silent
 from nsysconv.document import Section
-from nsysconv.notes import Note
+from nsysconv.errors import NsysconvError
+from nsysconv.notes import Note, Severity
 from nsysconv.present import answer as present
 from nsysconv.present import without_gpu
 from nsysconv.report import Report
-from nsysconv.store.location import Url, is_store, redacted_target, split_target
+from nsysconv.store.location import Url, globbed, is_store, redacted_target, split_target
 
 _LONGEST_TARGET, _LONGEST_LABELLED = 24, 60
 _MOST_METRICS = 12
@@ -62,14 +64,16 @@ def _answer(
     if rows or findings.row_count:
         return present.document(made, command, _why(findings, target))
     answered = _answered(target, say)
-    if host := tuple(name for name in without_gpu.HOST if name in answered):
-        asked = replace(options, names=host, for_people=False, limit=0)
-        did = report_target(target, asked, say)
-        return without_gpu.on_host(
-            made, [each for each in did if each.row_count], command, answered
-        )
+    wanted = tuple(n for n in (without_gpu.COPIES, *without_gpu.HOST) if n in answered)
+    asked = replace(options, names=wanted, for_people=False, limit=0)
+    did = [r for r in report_target(target, asked, say) if r.row_count] if wanted else []
+    copies = next((each for each in did if each.name == without_gpu.COPIES), None)
+    host = [each for each in did if each is not copies]
+    noted = [replace(made[0], notes=(*made[0].notes, *_doubts(target))), *made[1:]]
+    if copies is not None or set(without_gpu.HOST) & set(wanted):
+        return without_gpu.without_kernels(noted, host, copies, command, answered)
     if "metrics" not in answered:
-        return without_gpu.without_work(made, command, answered)
+        return without_gpu.without_work(noted, command, answered)
     # A profile without a time line has metrics, and no other report can be made of it.
     limit = _MOST_METRICS if options.limit is None else options.limit
     asked = replace(options, names=("metrics",), for_people=True, limit=limit)
@@ -77,6 +81,15 @@ def _answer(
     lacking = [name for name in queries.CORE if name not in answered]
     advice = next((line for each in made for line in each.advice), "")
     return without_gpu.on_metrics(metrics, command, lacking, advice)
+
+
+def _doubts(target: Target) -> list[Note]:
+    # What is wrong with a file whose reports of GPU work, which would say it, are not there.
+    try:
+        with open_profile(target) as opened:
+            return [note for note in opened.notes if note.severity is not Severity.INFO]
+    except NsysconvError:
+        return []  # several profiles
 
 
 def _command(target: Target) -> str:
@@ -94,10 +107,14 @@ def _why(findings: Report, target: Target) -> str | None:
         return None
     where, selector = split_target(target)
     folder = where if isinstance(where, Path) and where.is_dir() else None
+    matches = [] if folder is not None or isinstance(where, Url) else globbed(where) or []
     # If the slice has numbers, only one profile of several may have it.
     is_one = len(findings.profiles) == 1 and (findings.slice is None or selector is not None)
     several = len(findings.profiles) > 1
-    if is_one or not (folder or several or isinstance(where, Url) or is_store(where)):
+    if len(matches) > 1 and several:
+        of = next(ref for ref in findings.profiles if ref.label == row["profile"])
+        ways, otherwise = [of.path], "FILE"
+    elif is_one or not (folder or several or isinstance(where, Url) or is_store(where)):
         ways, otherwise = [redacted_target(target)], "TARGET"
     elif folder is not None:
         # The command names the file. A profile in a store has the path of the file that was imported,
@@ -107,9 +124,11 @@ def _why(findings: Report, target: Target) -> str | None:
         otherwise = "FILE"
     else:
         store = redacted_target(where)
+        of = next(ref for ref in findings.profiles if ref.label == row["profile"])
         ways = [f"{store}@{row['profile']}"]
         ways += [] if row["rank"] is None else [f"{store}@rank={row['rank']}"]
-        otherwise = "TARGET@LABEL"
+        ways.append(f"{store}@{of.id}")
+        otherwise = f"TARGET@{of.id}"
     typed = map(shlex.quote, ways)
     command = next((each for each in typed if len(each) <= _LONGEST_LABELLED), otherwise)
     return f"nsysconv why {command} {row['event']}"
@@ -117,5 +136,5 @@ def _why(findings: Report, target: Target) -> str | None:
 
 def _answered(target: Target, say: Say) -> list[str]:
     listed = reports(target, say=say).rows()
-    answered = [row["report"] for row in listed if row["answered"] == "yes"]
+    answered = [row["report"] for row in listed if row.get("answered") == "yes"]
     return [name for name in answered if name not in queries.ANSWER]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import filecmp
-import glob
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,12 +14,21 @@ from typing import Unpack, cast
 
 from nsysconv import queries
 from nsysconv.api.diff_page import DRAWN, aligned_reports, drawn_reports
-from nsysconv.api.inputs import UnreadFiles, check_existing, files_to_read
+from nsysconv.api.inputs import Input, UnreadFiles, check_existing, inputs_to_read
 from nsysconv.api.open_profile import OpenProfile, open_all, shown_section
 from nsysconv.api.options import DiffKeywords, DiffOptions, check_word
 from nsysconv.api.shown_report import ShownReport
-from nsysconv.api.targets import Say, Target, Words, silent
-from nsysconv.diff import account, comparability, comparison, gate, limits_file, names, rows
+from nsysconv.api.targets import Files, Say, Target, Words, silent
+from nsysconv.diff import (
+    account,
+    comparability,
+    comparison,
+    gate,
+    limits_file,
+    names,
+    rows,
+    same_work,
+)
 from nsysconv.diff.compare import Comparison
 from nsysconv.diff.step_pairs import STEP_PAIRS
 from nsysconv.diff.step_timelines import STEP_TIMELINES
@@ -35,10 +43,18 @@ from nsysconv.present.without_gpu import HOST
 from nsysconv.queries.columns import has_per_step
 from nsysconv.queries.contract import GPU_OP_FACTS, Request
 from nsysconv.report import Column, Report
-from nsysconv.store.location import Location, Url, local_path, redacted_target, split_target
+from nsysconv.store.location import (
+    Location,
+    Url,
+    globbed,
+    local_path,
+    redacted_target,
+    split_target,
+)
 from nsysconv.store.read import Profile
 from nsysconv.timeline.account import accounts
 from nsysconv.timeline.steps import STEP_RANGE
+from nsysconv.timeline.vendors import vendors_differ
 
 ACCOUNT, CONTRIBUTORS = "account", "contributors"
 DEFAULT = (
@@ -56,6 +72,9 @@ DEFAULT = (
 
 _NOT_COMPARED = {*queries.reports_that_are("events"), *queries.OVER_RANKS}
 _COMPARABLE = tuple(name for name in queries.OWN if name not in _NOT_COMPARED)
+COMPARABLE = (ACCOUNT, CONTRIBUTORS, *DRAWN, *_COMPARABLE)
+"""The reports that can be compared."""
+
 _LIMIT_FOR_PEOPLE = 20
 _FAIL, _PASS = "fail", "pass"
 _WINDOW_FACTS = frozenset({Fact.KERNELS, Fact.KERNEL_TOTALS, *GPU_OP_FACTS})
@@ -105,21 +124,27 @@ def compare_targets(
     base: Target, other: Target, options: DiffOptions, say: Say = silent
 ) -> DiffResult:
     """Compare two sides as `compare` does, with the options as a value."""
+    file = None
+    if options.limits is not None:
+        file = limits_file.read_limits_file(local_path(options.limits), options.in_files())
+        options = options.with_those_of(file)
     wanted = list(DEFAULT if options.reports is None else options.reports)
-    comparable = (ACCOUNT, CONTRIBUTORS, *DRAWN, *_COMPARABLE)
     for name in wanted:
-        if name not in comparable:
-            raise UsageError(
-                f"no report {name!r} that can be compared", hint=available_hint(name, comparable)
-            )
-    limits, run_noise, passes_undecided = _limits(options)
-    check_word("matching", options.match, names.MATCHES)
+        if name not in COMPARABLE:
+            hint = available_hint(name, COMPARABLE)
+            raise UsageError(f"no report {name!r} that can be compared", hint=hint)
+    limits = _limits(options, file)
+    places = dict.fromkeys(file.options if file else (), str(options.limits))
+    run_noise = _run_noise(options.run_noise, places.get("run_noise", ""))
+    check_word("matching", options.match, names.MATCHES, places.get("match", ""))
+    ways = (_FAIL, _PASS)
+    check_word("inconclusive", options.inconclusive, ways, places.get("inconclusive", ""))
     in_rows = [name for name in wanted if name in _COMPARABLE]
     options.check_part([*in_rows, *(limit.report for limit in limits)])
     with phase("diff"):
         with ExitStack() as stack:
             sides = open_sides(base, other, stack, say)
-            other_makers = names.vendors_differ(*([p.timeline for p in s.profiles] for s in sides))
+            other_makers = vendors_differ(*([p.timeline for p in s.profiles] for s in sides))
             if options.reports is None and other_makers:
                 # Kernels of different vendors share hardly any names, so their categories are compared
                 # as well.
@@ -132,9 +157,9 @@ def compare_targets(
             if options.reports is None and options.for_page:
                 wanted += drawn_reports(profiles)
             named = [TREES.get(name, name) for name in wanted if name in (*_COMPARABLE, *TREES)]
-            needed = (*named, *(limit.report for limit in limits), "kernels")
+            needed = (*named, *(limit.report for limit in limits), "kernels", "transfers")
             if CONTRIBUTORS in wanted:
-                needed += comparison.CONTRIBUTOR_REPORTS
+                needed += account.CONTRIBUTOR_REPORTS
             needed = tuple(dict.fromkeys(needed))
             # The profiles are read one after the other, because all of them together might not fit in
             # memory.
@@ -146,7 +171,7 @@ def compare_targets(
             if {STEP_PAIRS, STEP_TIMELINES} & set(wanted):
                 aligned = aligned_reports(sides[0].runs, sides[1].runs, asked.steps)
                 asked = replace(asked, aligned=aligned)
-        return _result(comparison.judge(asked), wanted, options, limits, passes_undecided)
+        return _result(comparison.judge(asked), wanted, options, limits)
 
 
 def _result(
@@ -154,20 +179,23 @@ def _result(
     wanted: Sequence[str],
     options: DiffOptions,
     limits: Sequence[gate.Limit],
-    passes_undecided: bool,
 ) -> DiffResult:
     compared = cache(partial(comparison.compare, judged))
     changes = list(_changes(judged, wanted, compared, options))
     verdicts = [comparison.verdict(judged, each, compared(each.report)) for each in limits]
     status = 0
     if verdicts:
-        changes.append(tables.section(gate.limits_report(verdicts)))
-        status = gate.exit_status(verdicts, passes_undecided=passes_undecided)
-    answer = comparison.answer(judged)
-    headline = answer.report([verdict.state for verdict in verdicts])
+        status = gate.exit_status(verdicts, passes_undecided=options.inconclusive == _PASS)
     if judged.asked.unread:
         # Whatever the rest shows, a rank or a run that is lost passes no gate.
         status = InputError.exit_status
+    answer = comparison.answer(judged)
+    if answer.is_one_recording and options.for_people and not options.for_page:
+        changes = []  # in no table is anything
+    if verdicts and (changes or status):
+        changes.append(tables.section(gate.limits_report(verdicts)))
+    states = [verdict.state for verdict in verdicts]
+    headline = answer.report(states, gate.gate_word(status) if verdicts else None)
     shown = tuple(map(shown_section, changes))
     return DiffResult(answer.line, shown_section(tables.headline(headline)), shown, status)
 
@@ -208,24 +236,15 @@ def _changes(
         yield section.briefly() if options.for_people else section
 
 
-def _limits(options: DiffOptions) -> tuple[list[gate.Limit], float | None, bool]:
-    # The result is the limits, the noise of a run, and whether undecided limits pass. A flag overrides
-    # the file, and each limit counts once.
+def _limits(options: DiffOptions, file: limits_file.LimitsFile | None) -> list[gate.Limit]:
+    # Each limit counts once.
     columns = {name: _columns(name) for name in _COMPARABLE}
-    limits = [gate.parse_limit(text, columns) for text in options.fail_on]
-    run_noise, inconclusive = _run_noise(options.run_noise), options.inconclusive
-    if options.limits is not None:
-        file = limits_file.read_limits_file(local_path(options.limits))
-        limits += [gate.parse_limit(text, columns, where) for text, where in file.limits]
-        inconclusive = inconclusive or file.inconclusive
-        if run_noise is None:
-            run_noise = _run_noise(file.run_noise, where=str(options.limits))
-    if inconclusive not in (None, _FAIL, _PASS):
-        raise UsageError(f"inconclusive is {inconclusive!r}", hint=f"Use {_FAIL} or {_PASS}.")
+    listed = [(text, "") for text in options.fail_on] + list(file.limits if file else ())
     by_text: dict[str, gate.Limit] = {}
-    for limit in limits:
+    for text, where in listed:
+        limit = gate.parse_limit(text, columns, where)
         by_text.setdefault(limit.text, limit)
-    return list(by_text.values()), run_noise, inconclusive == _PASS
+    return list(by_text.values())
 
 
 def _run_noise(text: str | None, where: str = "") -> float | None:
@@ -283,6 +302,7 @@ def _answers(
         accounts=accounts(timeline, steps),
         slice_notes=timeline.slice_notes,
         properties=comparability.properties_of(timeline, steps),
+        sizes=same_work.sizes_of(timeline),
     )
     profile.forget()
     return answers
@@ -313,7 +333,7 @@ def _asked(
         kinds={name: _kind(name) for name in asked if name in _COMPARABLE},
         steps=options.step_range or STEP_RANGE,
         kernel_key=names.kernel_name_key(by_symbol, match),
-        other_makers=names.vendors_differ(*timelines),
+        other_makers=vendors_differ(*timelines),
         identical=same_recordings(*sides),
         run_noise=run_noise,
         window_facts=_WINDOW_FACTS,
@@ -322,8 +342,6 @@ def _asked(
 
 
 # -- the sides of a comparison
-
-_GLOB_CHARACTERS = frozenset("*?[")
 
 
 @dataclass(frozen=True)
@@ -350,39 +368,37 @@ def open_sides(base: Target, other: Target, stack: ExitStack, say: Say) -> tuple
     read.
     """
     of_base, of_other = list(_files_of(base, say)), list(_files_of(other, say))
-    check_existing(place for place, _ in (*of_base, *of_other))
+    check_existing(place for place, *_ in (*of_base, *of_other))
     return _opened(base, of_base, stack, say), _opened(other, of_other, stack, say)
 
 
-def _files_of(target: Target, say: Say) -> Iterator[tuple[Location, str | None]]:
-    # A side names stores and files; each has its `@WORD` or None. A folder names all files below it, a
-    # glob those that match.
-    where, word = split_target(target)
-    if isinstance(where, Url):
-        yield where, word
-        return
-    path = where if word is None else Path(f"{where}@{word}")
-    if path.is_dir():
-        yield from ((file, None) for file in files_to_read([path], str(path), say))
-    elif not path.exists() and _GLOB_CHARACTERS & set(str(target)):
-        # pathlib knows relative patterns only.
-        matches = sorted(glob.glob(str(target), recursive=True))  # noqa: PTH207
-        if not matches:
-            raise UsageError("no file matches", where=str(target))
-        files = [path for path in map(Path, matches) if not path.is_dir()]
-        yield from ((file, None) for file in files_to_read(files, str(target), say))
-    else:
-        yield split_target(target)
+def _files_of(target: Target, say: Say) -> Iterator[tuple[Location, str | None, Input | None]]:
+    # A side names stores and files; each has its `@WORD` or None, and its files if they are several. A
+    # folder names all files below it, a glob those that match.
+    files = target.paths if isinstance(target, Files) else globbed(target)
+    if files is None:
+        where, word = split_target(target)
+        if word is not None or isinstance(where, Url) or not where.is_dir():
+            yield where, word, None
+            return
+        files = [where]
+    if not files:
+        raise UsageError("no file matches", where=str(target))
+    for item in inputs_to_read(files, str(target), say):
+        yield item.path, None, item if len(item.paths) > 1 else None
 
 
 def _opened(
-    target: Target, files: Sequence[tuple[Location, str | None]], stack: ExitStack, say: Say
+    target: Target,
+    files: Sequence[tuple[Location, str | None, Input | None]],
+    stack: ExitStack,
+    say: Say,
 ) -> Side:
     runs: dict[tuple[str, object], list[OpenProfile]] = {}
     in_folder, unread = not isinstance(target, Url) and Path(target).is_dir(), UnreadFiles(say)
-    for source, selector in files:
+    for source, selector, item in files:
         try:
-            for profile in open_all(source, selector, stack, say):
+            for profile in open_all(source, selector, stack, say, item=item):
                 run = (str(source), profile.profile.attributes["run_id"])
                 runs.setdefault(run, []).append(profile)
         except InputError as error:

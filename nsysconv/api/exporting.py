@@ -129,7 +129,10 @@ def _destination(target: Target, to: str | None, path: StrPath | None) -> tuple[
 
 def _default_path(target: Target, to: str, suffixes: tuple[str, ...]) -> Path:
     source, selector = split_target(target)
-    name = source.database if isinstance(source, Url) else detection.profile_label(source)
+    if isinstance(source, Url):
+        name = source.database
+    else:
+        name = source.resolve().name if source.is_dir() else detection.profile_label(source)
     stem = name + ("" if selector is None else f"-{selector}")
     ending = suffixes[0] if suffixes else f"_{to}"
     # A label may hold what a file's name cannot.

@@ -27,6 +27,7 @@ from nsysconv.api.inputs import (
     MissingRank,
     SkippedFile,
     check_existing,
+    expanded,
     find_inputs,
     joined,
 )
@@ -128,6 +129,7 @@ def import_targets(
 ) -> ImportResult:
     """Import profiles into a store as `import_files` does, with the options as a value."""
     _check_options(options)
+    paths = list(expanded(paths))
     check_existing(parse_location(path) for path in paths)
     target = (
         parse_location(store) if store is not None else _default_store(paths, join=options.join)
@@ -335,7 +337,7 @@ def _import_in_parallel(
     alone = replace(options, processes=1, threads=1, progress=silent, done=silent, say=silent)
     read = partial(_read_remotely, folder, alone, known)
     is_remote = [not item.is_store and work_of(item) in remote for item in inputs]
-    items = [_absolute(item) for item in compress(inputs, is_remote)]
+    items = [item.absolute() for item in compress(inputs, is_remote)]
     remote_results = iter(workers.map(read, items, _killed, lambda item: item.paths))
     for item, is_elsewhere in zip(inputs, is_remote, strict=True):
         if is_elsewhere:
@@ -390,12 +392,6 @@ def _read_remotely(
         pass
     made = store if result.imported else None
     return _RemoteResult(result, made, stored_as, tuple(lines))
-
-
-def _absolute(item: Input) -> Input:
-    # A worker may have been started in another folder.
-    paths = tuple(path.absolute() for path in item.paths)
-    return replace(item, paths=paths, named=tuple(map(str, item.paths)))
 
 
 def _killed(item: Input) -> _RemoteResult:

@@ -12,12 +12,20 @@ from pathlib import Path
 from nsysconv import record
 from nsysconv.api.targets import Say, Target
 from nsysconv.errors import InputError, NoProfileError, NsysconvError, UsageError
-from nsysconv.importers.detection import export_path
+from nsysconv.importers import detection
 from nsysconv.importers.probe import Probe
 from nsysconv.names import escaped
 from nsysconv.notes import Note, Severity
 from nsysconv.record import Record
-from nsysconv.store.location import Location, Url, is_store, local_path, parse_location, reading
+from nsysconv.store.location import (
+    Location,
+    Url,
+    globbed,
+    is_store,
+    local_path,
+    parse_location,
+    reading,
+)
 from nsysconv.store.runs import contiguous_ranges, ranges_as_text
 
 _LOGS = frozenset({"", ".csv", ".err", ".log", ".out", ".txt"})
@@ -25,6 +33,9 @@ _LOGS = frozenset({"", ".csv", ".err", ".log", ".out", ".txt"})
 
 UNREAD = "files-unread"
 """The slug of the note on files that could not be read, while others of their folder were."""
+
+
+_Paths = tuple[Path, ...]
 
 
 @dataclass(frozen=True)
@@ -50,6 +61,16 @@ class Input:
         """Return the first file, by which the input is called."""
         return self.paths[0]
 
+    def absolute(self) -> Input:
+        """Return it for a process that was started in another folder."""
+        paths = tuple(path.absolute() for path in self.paths)
+        return replace(self, paths=paths, named=self.shown)
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """Return its files as people see them."""
+        return self.named or tuple(map(str, self.paths))
+
     @property
     def is_store(self) -> bool:
         """Return whether it is a store."""
@@ -58,10 +79,14 @@ class Input:
 
 @dataclass(frozen=True)
 class SkippedFile:
-    """A file that is not read because its recording is there in another form: `reason`."""
+    """What is not read because its recording is there in another form: `reason`.
+
+    `named`: the files of a recording of several, as a pattern.
+    """
 
     path: Path
     reason: str
+    named: str = ""
 
 
 @dataclass(frozen=True)
@@ -128,7 +153,18 @@ def find_inputs(paths: Sequence[Target], target: Location | None = None) -> Inpu
             else:
                 inputs.append(replace(item, store=item.path if is_store(item.path) else None))
     read, skipped = _without_duplicates(inputs)
-    return Inputs(tuple(read), tuple(skipped), tuple(_missing_ranks(records, inputs)))
+    read, replaced = _grouped(read)
+    lost = tuple(_missing_ranks(records, inputs))
+    return Inputs(tuple(read), (*skipped, *replaced), lost)
+
+
+def expanded(paths: Iterable[Target]) -> Iterator[Target]:
+    """Yield targets, of a pattern the files that match it. Raises UsageError where none does."""
+    for path in paths:
+        matches = globbed(path)
+        if matches == []:
+            raise UsageError("no file matches", where=str(path))
+        yield from (path,) if matches is None else matches
 
 
 def _inputs_of_folder(folder: Path) -> Iterator[Input]:
@@ -184,6 +220,65 @@ def _without_duplicates(inputs: Sequence[Input]) -> tuple[list[Input], list[Skip
     return read, [SkippedFile(path, reason) for path, reason in reasons.items()]
 
 
+def _grouped(inputs: Sequence[Input]) -> tuple[list[Input], list[SkippedFile]]:
+    # Files that are parts of one recording become one input in the place of the first of them, or none
+    # where another file holds all of it.
+    files = {each.path: each for each in inputs if not each.is_store}
+    groups = detection.groups(list(files)) if len(files) > 1 else []
+    skipped = {
+        path: SkippedFile(path, f"its recording is in {group.instead.name}")
+        for group in groups
+        if group.instead is not None
+        for path in group.paths
+    }
+    for copy, first in _copied_parts([group.paths for group in groups], files):
+        skipped.setdefault(copy, SkippedFile(copy, f"the same bytes as {first}"))
+    parts = [tuple(p for p in group.paths if p not in skipped) for group in groups]
+    whole = {path: paths for paths in parts for path in paths}
+    read = []
+    for each in inputs:
+        paths = (each.path,) if each.is_store else whole.get(each.path, (each.path,))
+        if len(paths) > 1 and each.path == paths[0]:
+            read.append(replace(each, paths=paths, named=(detection.group_pattern(paths),)))
+        elif len(paths) == 1 and each.path not in skipped:
+            read.append(each)
+    return read, list(skipped.values())
+
+
+def _copied_parts(parts: Sequence[_Paths], files: Iterable[Path]) -> Iterator[tuple[Path, Path]]:
+    # Files that hold what a part of a recording holds, and that part: others of the same recording, and
+    # files that belong to none. Of two recordings, parts may be equal, such as lists of one node's GPUs.
+    number = {path: i for i, paths in enumerate(parts) for path in paths}
+    others = [path for path in files if path not in number]
+    for same in _same_bytes([(path,) for path in (*number, *others)] if number else []):
+        first_of: dict[int | None, Path] = {}
+        for (path,) in same:
+            first = first_of.setdefault(number.get(path), path)
+            if path not in number:
+                first = same[0][0]
+            if first != path and first in number:
+                yield path, first
+
+
+def only_recording(files: Sequence[Path]) -> Input | None:
+    """Return the only recording that is in these files or folders; None where there are several.
+
+    What is no profile does not count. Raises InputError where nothing is one.
+    """
+    found = find_inputs(files).read
+    if len(found) == 1:
+        return found[0]
+    copies = {copy.path for copy in _copies([item.paths for item in found])}
+    recordings = [
+        each
+        for each in found
+        if each.is_store or (each.path not in copies and any(map(detection.is_profile, each.paths)))
+    ]
+    if not recordings:
+        raise InputError("no profile in it", where=str(files[0]))
+    return recordings[0] if len(recordings) == 1 else None
+
+
 def _duplicates(group: Sequence[Input]) -> Iterator[tuple[Path, str]]:
     # All files of the group have one stem. The result has those that need not be read, and why.
     stores = [each.path for each in group if each.is_store]
@@ -194,7 +289,7 @@ def _duplicates(group: Sequence[Input]) -> Iterator[tuple[Path, str]]:
             files.discard(path)
             yield path, f"its recording is in {store.name}"
     for report in sorted(files):
-        export = export_path(report)
+        export = detection.export_path(report)
         if export is None or export not in files:
             continue
         if export.stat().st_mtime_ns < report.stat().st_mtime_ns:
@@ -222,16 +317,16 @@ def _holds(store: Path, path: Path) -> bool:
 # -- files that are read in place
 
 
-def files_to_read(
+def inputs_to_read(
     paths: Sequence[Path], where: str, say: Say, say_skipped: Say | None = None
-) -> Iterator[Path]:
-    """Yield the files to read, each recording once; say which files and ranks are missing.
+) -> Iterator[Input]:
+    """Yield the inputs to read, each recording once; say which files and ranks are missing.
 
     `where` is what the user named; `say_skipped` gets the lines on copies. Raises InputError where there
     are none.
     """
     files = find_inputs(paths)
-    copies = list(_copies([item.path for item in files.read]))
+    copies = list(_copies([item.paths for item in files.read]))
     for line in passed_lines((*files.passed, *copies)):
         (say_skipped or say)(f"skipped: {line}")
     for line in missing_rank_lines(files.lost, alone=not files.read):
@@ -239,25 +334,39 @@ def files_to_read(
     if not files.read:
         raise InputError("no profile in it" if files.lost else "no files in it", where=where)
     left_out = {copy.path for copy in copies}
-    yield from (item.path for item in files.read if item.path not in left_out)
+    yield from (item for item in files.read if item.path not in left_out)
 
 
-def _copies(paths: Sequence[Path]) -> Iterator[SkippedFile]:
-    # An import finds that it has a file's bytes already. Here only files of one length that begin alike
-    # are read to their end for that.
-    for of_size in _groups(paths, lambda path: path.stat().st_size):
+def _copies(recordings: Sequence[_Paths]) -> Iterator[SkippedFile]:
+    # An import finds that it has a file's bytes already.
+    for first, *same in _same_bytes(recordings):
+        for copy in same:
+            named = _pattern(copy)
+            yield SkippedFile(copy[0], f"the same bytes as {_pattern(first) or first[0]}", named)
+
+
+def _pattern(paths: _Paths) -> str:
+    return f"{detection.group_pattern(paths)} ({len(paths)} files)" if len(paths) > 1 else ""
+
+
+def _same_bytes(recordings: Sequence[_Paths]) -> Iterator[Sequence[_Paths]]:
+    # Only files of one length that begin alike are read to their end for that.
+    for of_size in _groups(recordings, lambda path: path.stat().st_size):
         for alike in _groups(of_size, _head):
-            for same in _groups(alike, _sha256):
-                yield from (SkippedFile(copy, f"the same bytes as {same[0]}") for copy in same[1:])
+            yield from _groups(alike, _sha256)
 
 
-def _groups(paths: Sequence[Path], key: Callable[[Path], object]) -> Iterator[Sequence[Path]]:
-    # Each result has several paths with one key. Empty files and files that cannot be read have no key.
-    groups: dict[object, list[Path]] = {}
-    for path in paths:
+def _groups(
+    recordings: Sequence[_Paths], key: Callable[[Path], object]
+) -> Iterator[Sequence[_Paths]]:
+    # Each result has several recordings with one key of their files. Empty files and files that cannot
+    # be read have no key.
+    groups: dict[object, list[_Paths]] = {}
+    for paths in recordings:
         with suppress(OSError, InputError):
-            if found := key(path):
-                groups.setdefault(found, []).append(path)
+            found = tuple(map(key, paths))
+            if all(found):
+                groups.setdefault(found, []).append(paths)
     return (group for group in groups.values() if len(group) > 1)
 
 
@@ -279,7 +388,7 @@ def passed_lines(files: Sequence[SkippedFile]) -> Iterator[str]:
         kinds.setdefault(" ".join(file.reason.split()[:2]), []).append(file)
     for first, *others in kinds.values():
         count = f"{len(others) + 1:,} files, such as " if others else ""
-        yield escaped(f"{count}{first.path}: {first.reason}")
+        yield escaped(f"{count}{first.named or first.path}: {first.reason}")
 
 
 _MOST_REASONS = 5

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import fields, replace
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from nsysconv import queries, schema
+from nsysconv.api.inputs import Input, only_recording
 from nsysconv.api.options import ProfileKeywords, ProfileOptions
 from nsysconv.api.shown_report import ShownReport, query_report
 from nsysconv.api.targets import Say, Target, Words, several, silent
@@ -22,7 +22,7 @@ from nsysconv.notes import Note, Severity
 from nsysconv.present import tables
 from nsysconv.queries.contract import Request
 from nsysconv.report import Report, concatenated
-from nsysconv.store.location import Location, Url, is_store, reading, split_target
+from nsysconv.store.location import Location, Url, globbed, is_store, reading, split_target
 from nsysconv.store.read import Profile, Store, find_profile, tagged_profiles
 from nsysconv.timeline.sliced import sliced
 from nsysconv.timeline.slices import Slice
@@ -303,9 +303,13 @@ def open_all(
     *,
     include: Sequence[str] = (),
     one_run: bool = False,
+    item: Input | None = None,
 ) -> list[OpenProfile]:
-    """Open what `select_profiles` returns for as long as the stack is open; raise as that and `open`."""
-    store, file = _open_store(place, stack, say, include)
+    """Open what `select_profiles` returns for as long as the stack is open; raise as that and `open`.
+
+    `item`: the files of the profile, if they are known already.
+    """
+    store, file = _open_store(place, stack, say, include, item)
     with store.snapshot():
         profiles = select_profiles(store, place, selector, one_run=one_run)
     return [OpenProfile(each, place, ExitStack(), file) for each in profiles]
@@ -345,10 +349,14 @@ def select_profiles(
 
 
 def _open_store(
-    place: Location, stack: ExitStack, say: Say, include: Sequence[str]
+    place: Location,
+    stack: ExitStack,
+    say: Say,
+    include: Sequence[str],
+    item: Input | None = None,
 ) -> tuple[Store, ProfileFile | None]:
-    path = profile_path(place)
-    if path is None:
+    item = item or profile_files(place)
+    if item is None or item.is_store:
         if include:
             raise UsageError(
                 "a store holds what was imported: nothing more can be included",
@@ -358,20 +366,30 @@ def _open_store(
         return stack.enter_context(reading(place)), None
     from nsysconv.api.profile_file import ProfileFile
 
-    file = stack.enter_context(ProfileFile(path, say, include))
+    file = stack.enter_context(ProfileFile(item, say, include))
     return file.store(), file
 
 
-def profile_path(place: Location) -> Path | None:
-    """Return a file that may be a profile, None for a store; raise for a folder or no file."""
+def profile_files(place: Location) -> Input | None:
+    """Return the file that may be a profile, or the files of the only one of a folder or glob.
+
+    None: it is a store. Raises UsageError for a folder of several profiles, InputError for no file.
+    """
     if isinstance(place, Url) or is_store(place):
         return None
-    if not place.exists():
+    matches = globbed(place)
+    if not matches and not place.exists():
         raise InputError("no such file", where=str(place))
-    if place.is_dir():
-        hint = f"Import it first: nsysconv import {place} -o STORE.db"
-        raise UsageError("a folder", where=str(place), hint=hint)
-    return place
+    if not matches and not place.is_dir():
+        return Input((place,))
+    found = only_recording(matches or [place])
+    if found is None or found.is_store:
+        what = f"{len(matches)} files match" if matches else "a folder of several profiles"
+        hint = f"Name one, or import them first: nsysconv import '{place}' -o STORE.db"
+        if found is not None:
+            what, hint = "a folder with a store", f"Name the store: {found.path}"
+        raise UsageError(what, where=str(place), hint=hint)
+    return found
 
 
 def _select_one(store: Store, place: Location, selector: str | None) -> Profile:

@@ -13,6 +13,7 @@ from typing import TypedDict
 
 from nsysconv import queries
 from nsysconv.api.targets import Words
+from nsysconv.diff.limits_file import LimitsFile
 from nsysconv.document import Section
 from nsysconv.errors import UsageError
 from nsysconv.present import tables
@@ -86,11 +87,12 @@ class DiffKeywords(PartKeywords, total=False):
 
     `match` says how kernels' names are matched: exact, signature or name (None: exact between profiles
     of one source, else signature). `fail_on` are limits, `report.column:3%` or
-    `report[/regex/].column:2ms`; `limits` names a TOML file of such. `run_noise` is the standard
-    deviation of a run, such as `0.3%`, for those who know it (None: 1 % or 3 % are assumed where a side
-    is one run, 10 % of the host's times). `inconclusive` says what a limit of which nothing can be said
-    makes of the exit status: `fail` (the default) or `pass`. `for_page` adds what a page draws, if no
-    report is named: trees, and steps of both sides on one axis.
+    `report[/regex/].column:2ms`; `limits` names a TOML file of such, and of options that are one text.
+    `run_noise` is the standard deviation of a run, such as `0.3%`, for those who know it (None: 1 % or
+    3 % are assumed where a side is one run, 10 % of the host's times, and nothing of waits).
+    `inconclusive` says what a limit of which nothing can be said makes of the exit status: `fail` (the
+    default) or `pass`. `for_page` adds what a page draws, if no report is named: trees, and steps of both
+    sides on one axis.
     """
 
     match: str | None
@@ -220,6 +222,21 @@ class DiffOptions(PartOptions):
     inconclusive: str | None = None
     for_page: bool = False
 
+    @classmethod
+    def in_files(cls) -> tuple[str, ...]:
+        """Return the options that a file of limits may have: those that are one text."""
+        return tuple(each.name for each in fields(cls) if each.type in ("str", "str | None"))
+
+    def with_those_of(self, file: LimitsFile) -> DiffOptions:
+        """Return the options with those of a file of limits for what is as it is by default."""
+        defaults = {each.name: each.default for each in fields(self)}
+        mine = {
+            name: text
+            for name, text in file.options.items()
+            if getattr(self, name) == defaults[name]
+        }
+        return replace(self, **mine)  # type: ignore[arg-type]
+
 
 def _check_any(names: Sequence[str], trait: str, rows: str) -> None:
     have = queries.reports_that_are(trait)
@@ -228,10 +245,10 @@ def _check_any(names: Sequence[str], trait: str, rows: str) -> None:
         raise UsageError(f"none of these reports has rows {rows}", hint=hint)
 
 
-def check_word(what: str, word: str | None, words: Sequence[str]) -> None:
-    """Raise UsageError for a word that is not among these; None is no word."""
+def check_word(what: str, word: str | None, words: Sequence[str], where: str = "") -> None:
+    """Raise UsageError for a word, read from `where`, that is not among these; None is no word."""
     if word is not None and word not in words:
-        raise UsageError(f"no {what} {word!r}", hint=f"There are: {', '.join(words)}")
+        raise UsageError(f"no {what} {word!r}", where=where, hint=f"There are: {', '.join(words)}")
 
 
 def check_limit(limit: int | None) -> None:

@@ -100,6 +100,12 @@ def rank_claims(
     return claims
 
 
+def _claims_on(item: Input, pattern: re.Pattern[str] | None) -> list[RankClaim]:
+    # Of a recording of several files counts what is said of each of them.
+    first, *others = [rank_claims(path, pattern, item.named) for path in item.paths]
+    return [claim for claim in first if all(claim in other for other in others)]
+
+
 def suggest_rank_from(paths: Sequence[Path]) -> str | None:
     """Return the `--rank-from` for the only number in which names differ, if that begins at 0."""
     shapes: dict[str, list[tuple[int, ...]]] = {}
@@ -313,7 +319,7 @@ def import_input(
                 stack.enter_context(detection.open_probe(path, options.say, threads=threads))
                 for path in item.paths
             ]
-            importer = _detect(probes)
+            importer, probes = _detected(probes, is_joined=options.join)
             # It takes a twentieth of the time of copying rows that may be there already.
             origin = _origin(item, probes, importer, options)
             if origin.identity in known:
@@ -322,7 +328,7 @@ def import_input(
             return FileResult(item.path, _examined(imported, writer))
     except (InputError, StrictError) as error:
         if not error.where:
-            error.where = str(item.path)
+            error.where = " + ".join(item.shown)
         is_skipped = item.from_folder and isinstance(error, NoProfileError)
         return FileResult(item.path, error=_without_traceback(error), skipped=is_skipped)
 
@@ -390,7 +396,7 @@ def add_store(
 def run_membership(item: Input, options: ImportOptions) -> RunMembership:
     """Return an input's run, as known before it is read; ranks in a file share it."""
     if item.together is None and not item.is_store:
-        return RunMembership(options.run, f"file {item.path}", detection.profile_label(item.path))
+        return RunMembership(options.run, f"file {item.path}", detection.profile_label(*item.paths))
     return RunMembership(options.run, item.together, item.label)
 
 
@@ -431,9 +437,9 @@ def _origin(
     sha256 = digest([probe.sha256() for probe in probes])
     included = sorted(options.include & importer.INCLUDABLE.keys())
     return Origin(
-        options.label or detection.profile_label(item.path),
+        options.label or detection.profile_label(*item.paths),
         importer.NAME,
-        " + ".join(map(str, item.named or item.paths)),
+        " + ".join(item.shown),
         sha256,
         ":".join((sha256, importer.NAME, str(importer.VERSION), *included)),
         options.tags,
@@ -453,10 +459,9 @@ def _import_files(
     if existing and not options.replace:
         writer.met(existing, origin.run)
         return existing
-    is_joined = len(item.paths) > 1
-    claims = [] if is_joined else rank_claims(item.path, options.rank_pattern, item.named)
-    if options.strict and not is_joined:
-        _require_believed(item.path, options)
+    claims = _claims_on(item, options.rank_pattern)
+    if options.strict:
+        _require_believed(item, options)
     try:
         with closing(importer.read(probes, options.reader)) as recordings:
             return writer.add(
@@ -475,50 +480,91 @@ def _import_files(
         raise
 
 
-def _require_believed(path: Path, options: ImportOptions) -> None:
+def _require_believed(item: Input, options: ImportOptions) -> None:
     # This is checked before anything is written, because an import with `replace` could not be undone
     # later.
-    with ProfileFile(path, silent, options.include) as file:
+    with ProfileFile(item, silent, options.include) as file:
         for profile in file.store().profiles():
             profile.examine = examine
             require_exact(profile.notes)
 
 
-def _detect(probes: Sequence[Probe]) -> Importer:
-    # Raises InputError if no importer reads the files, or it cannot join them.
-    importers = [detection.detect(probe) for probe in probes]
-    first = importers[0]
-    if len(probes) > 1 and not (first.JOINS and all(other is first for other in importers)):
+def _detected(probes: Sequence[Probe], *, is_joined: bool) -> tuple[Importer, list[Probe]]:
+    # Returns the importer, and the files of one recording that it reads. Raises InputError if there is
+    # none, or the user joins files that it cannot join.
+    if len(probes) > 1 and not is_joined:
+        return _detected_group(probes)
+    found, refused = _importers_of(probes)
+    if refused:
+        raise next(iter(refused.values()))
+    first, importers = found[0][0], [importer for importer, _ in found]
+    if is_joined and not (first.JOINS and all(other is first for other in importers)):
         titles = ", ".join(dict.fromkeys(importer.TITLE for importer in importers))
         raise InputError(
             f"files of this kind cannot be joined: {titles}",
             where=str(probes[0].origin),
-            hint="Only logs are parts of one recording. Import the files without --join.",
+            hint="Only files that are parts of one recording can be. Import these without --join.",
         )
-    return first
+    return first, list(probes)
+
+
+def _importers_of(
+    probes: Sequence[Probe],
+) -> tuple[list[tuple[Importer, Probe]], dict[Probe, InputError]]:
+    # The files with their importers, and why the others are not read.
+    found: list[tuple[Importer, Probe]] = []
+    refused: dict[Probe, InputError] = {}
+    for probe in probes:
+        try:
+            found.append((detection.detect(probe), probe))
+        except InputError as error:
+            refused[probe] = error
+    is_part = getattr(found[0][0], "is_part", None) if found and refused else None
+    for probe in [probe for probe in refused if is_part and is_part(probe)]:
+        found.append((found[0][0], probe))
+        del refused[probe]
+    return found, refused
+
+
+def _detected_group(probes: Sequence[Probe]) -> tuple[Importer, list[Probe]]:
+    # Files that were found together go by their names; one that is damaged costs what is in it alone.
+    found, refused = _importers_of(probes)
+    if not found:
+        raise next(iter(refused.values()))
+    importer, first = found[0]
+    whats = {probe: error.what for probe, error in refused.items()}
+    whats |= {probe: f"{each.TITLE}" for each, probe in found if each is not importer}
+    for probe, what in whats.items():
+        text = f"a file of the recording was not read: {what}"
+        first.notes.append(Note("part-unread", Severity.DROPPED, text, 1, probe.origin.name))
+    return importer, [probe for each, probe in found if each is importer]
 
 
 # -- in place
 
 
 class ProfileFile(AbstractContextManager["ProfileFile"]):
-    """Stores over a profile file, open as long as it; `on_request`: facts to be asked for."""
+    """Stores over the file, or files, of a profile, open as long as it.
 
-    def __init__(self, path: Path, say: Say, include: Iterable[str] = ()) -> None:
-        """Open the file, `include` in all stores over it. Raises InputError if it cannot be read."""
-        self._path = path
+    `on_request`: facts to be asked for.
+    """
+
+    def __init__(self, item: Input, say: Say, include: Iterable[str] = ()) -> None:
+        """Open the files, `include` in all stores over them. Raises InputError if they cannot be read."""
+        self._path = item.path
         self._include = frozenset(include)
+        self._claims = _claims_on(item, None)
         self._copies: dict[frozenset[str], Path] = {}
         self._open = ExitStack()
         with ExitStack() as stack:
-            self._probe = stack.enter_context(detection.open_probe(path, say))
-            self._importer = detection.detect(self._probe)
+            probes = [stack.enter_context(detection.open_probe(path, say)) for path in item.paths]
+            self._importer, self._probes = _detected(probes, is_joined=False)
             self._open = stack.pop_all()
-        label = detection.profile_label(path)
+        label, path = detection.profile_label(*item.paths), " + ".join(item.shown)
         run = RunMembership(together=f"file {path}", label=label)
-        self._origin = Origin(label, self._importer.NAME, str(path), "", "", run=run)
-        # The word that includes rows of a kind is the fact's own.
-        self.on_request = frozenset(Fact(word) for word in self._importer.INCLUDABLE)
+        self._origin = Origin(label, self._importer.NAME, path, "", "", run=run)
+        # The word that includes rows of a kind is the fact's own, where all such rows are left out.
+        self.on_request = frozenset(fact for fact in Fact if fact in self._importer.INCLUDABLE)
 
     def __exit__(self, *failure: Any) -> None:
         """Close the file and the stores over it; what works on them ends soon where a signal came."""
@@ -545,6 +591,5 @@ class ProfileFile(AbstractContextManager["ProfileFile"]):
         return self._copies[include]
 
     def _recordings(self, include: frozenset[str]) -> Iterator[Recording]:
-        claims = rank_claims(self._path, None)
-        for recording in self._importer.read([self._probe], Options(include)):
-            yield with_ranks(recording, claims)
+        for recording in self._importer.read(self._probes, Options(include)):
+            yield with_ranks(recording, self._claims)

@@ -12,7 +12,8 @@ from typing import Any
 
 from nsysconv import queries, schema
 from nsysconv.api import open_profile
-from nsysconv.api.open_profile import OpenProfile, profile_path
+from nsysconv.api.inputs import only_recording
+from nsysconv.api.open_profile import OpenProfile, profile_files
 from nsysconv.api.options import check_limit
 from nsysconv.api.shown_report import ShownReport, query_report
 from nsysconv.api.targets import Say, Target, Words, several, silent
@@ -23,7 +24,13 @@ from nsysconv.notes import Note, Severity, merged
 from nsysconv.report import Column, Unit, human, report_table, utc
 from nsysconv.store import checksums
 from nsysconv.store import runs as stored_runs
-from nsysconv.store.location import parse_location, reading, redacted_target, split_target
+from nsysconv.store.location import (
+    only_match,
+    parse_location,
+    reading,
+    redacted_target,
+    split_target,
+)
 from nsysconv.store.read import Profile
 from nsysconv.store.write import tags_of
 from nsysconv.timeline import steps as found_in
@@ -98,7 +105,7 @@ def check(target: Target, *, limit: int = 0) -> ShownReport:
     """
     check_limit(limit)
     store, selector = split_target(target)
-    if selector is not None or profile_path(store) is not None:
+    if selector is not None or profile_files(store) is not None:
         info(target)  # raises where the file is damaged: it may have been a store
         hint = "Name what `nsysconv import` made, without @: nsysconv info STORE --check"
         raise UsageError("only stores are checked, each as a whole", where=str(store), hint=hint)
@@ -334,8 +341,9 @@ def reports(
         _text("options", "Its own options."),
     ]
     rows = [_list_row(name) for name in wanted]
-    # What is in a folder is known only once it has been read.
-    if target is None or (isinstance(target, str | Path) and Path(target).is_dir()):
+    # What is in a folder of several profiles is known only once they have been read.
+    folder = Path(target) if isinstance(target, str | Path) and Path(target).is_dir() else None
+    if target is None or (folder is not None and only_recording([folder]) is None):
         return _report("reports", "Reports", columns, rows, texts=_by_subject_in_words(rows))
     answered = "Whether the profile, or one of the run's, can answer it: yes or no."
     columns.insert(1, _text("answered", answered))
@@ -460,9 +468,9 @@ def sql(target: Target, text: str, *, say: Say = silent) -> ShownReport:
     several queries import it once. Ctrl-C ends a query. Raises UsageError, in the database's words, if
     the query is wrong or is not a select, InputError if the file cannot be read.
     """
-    where = parse_location(target)
+    where = only_match(target) or parse_location(target)
     with ExitStack() as stack:
-        file = profile_path(where)
+        file = profile_files(where)
         if file is not None:
             from nsysconv.api.profile_file import ProfileFile
 

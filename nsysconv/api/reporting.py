@@ -20,7 +20,7 @@ from nsysconv.api.open_profile import OpenProfile, shown_beside, shown_report
 from nsysconv.api.options import BY as PROFILE_BY
 from nsysconv.api.options import ReportKeywords, ReportOptions
 from nsysconv.api.shown_report import ShownReport
-from nsysconv.api.targets import Say, Target, Words, silent
+from nsysconv.api.targets import Files, Say, Target, Words, silent
 from nsysconv.api.workers import Workers
 from nsysconv.api.workers import workers as workers_for
 from nsysconv.errors import AbsentError, InputError, UsageError
@@ -40,7 +40,15 @@ from nsysconv.report import (
     Report,
     report_table,
 )
-from nsysconv.store.location import Location, Url, is_store, reading, redacted_target, split_target
+from nsysconv.store.location import (
+    Location,
+    Url,
+    globbed,
+    is_store,
+    reading,
+    redacted_target,
+    split_target,
+)
 from nsysconv.store.runs import rank_coverage
 from nsysconv.timeline.clock_offsets import time_of_day
 from nsysconv.timeline.slices import Slice
@@ -109,12 +117,13 @@ def report_target(target: Target, options: ReportOptions, say: Say = silent) -> 
 class _Target:
     # This is one profile of a store (`profile`), or all profiles of a file, of which `selector` may
     # choose some. A file `in_folder` may be a store, a profile, or neither. `events` is roughly the
-    # number of events to read.
+    # number of events to read. `item`: the files, if they are several.
     place: Location
     profile: int | None = None
     selector: str | None = None
     in_folder: bool = False
     events: int = 0
+    item: inputs.Input | None = None
 
     def opened(
         self, stack: ExitStack, include: Sequence[str] = (), say: Say = silent
@@ -122,28 +131,42 @@ class _Target:
         if self.profile is None:
             one_run = not self.in_folder
             return open_profile.open_all(
-                self.place, self.selector, stack, say, include=include, one_run=one_run
+                self.place,
+                self.selector,
+                stack,
+                say,
+                include=include,
+                one_run=one_run,
+                item=self.item,
             )
         store = stack.enter_context(reading(self.place))
         return [OpenProfile(store.profile(self.profile), self.place, ExitStack())]
 
     def absolute(self) -> _Target:
-        return self if isinstance(self.place, Url) else replace(self, place=self.place.absolute())
+        if isinstance(self.place, Url):
+            return self
+        return replace(self, place=self.place.absolute(), item=self.item and self.item.absolute())
 
     def files(self) -> list[Path]:
         # A database has no file.
+        if self.item is not None:
+            return list(self.item.paths)
         return [] if isinstance(self.place, Url) else [self.place]
 
 
 def _targets(target: Target, say: Say, say_skipped: Say) -> list[_Target]:
     # Profiles of a store are in the order of ranks, and files of a folder are in the order of names.
+    several = target.paths if isinstance(target, Files) else globbed(target)
+    if several:
+        found = list(inputs.inputs_to_read(several, str(target), say, say_skipped))
+        return [_file_target(item, None, in_folder=len(found) > 1) for item in found]
     where, selector = split_target(target)
     if isinstance(where, Path) and where.is_dir():
         # None of them is opened here: there may be thousands, and who looks at one opens it anyway.
-        files = inputs.files_to_read([where], str(where), say, say_skipped)
-        return [_file_target(path, None, in_folder=True) for path in files]
+        items = inputs.inputs_to_read([where], str(where), say, say_skipped)
+        return [_file_target(item, None, in_folder=True) for item in items]
     if not isinstance(where, Url) and not is_store(where):
-        return [_file_target(where, selector, in_folder=False)]
+        return [_file_target(inputs.Input((where,)), selector, in_folder=False)]
     with reading(where) as store, store.snapshot():
         return [
             _Target(where, each.id, events=each.row_count("kernel") + each.row_count("api_call"))
@@ -151,9 +174,11 @@ def _targets(target: Target, say: Say, say_skipped: Say) -> list[_Target]:
         ]
 
 
-def _file_target(path: Path, selector: str | None, *, in_folder: bool) -> _Target:
-    size = path.stat().st_size if path.is_file() else 0
-    return _Target(path, None, selector, in_folder, size // _BYTES_PER_EVENT)
+def _file_target(item: inputs.Input, selector: str | None, *, in_folder: bool) -> _Target:
+    size = sum(path.stat().st_size for path in item.paths if path.is_file())
+    # A store is opened as any other place.
+    files = None if len(item.paths) == 1 else item
+    return _Target(item.path, None, selector, in_folder, size // _BYTES_PER_EVENT, files)
 
 
 # -- one profile, wherever it is looked at

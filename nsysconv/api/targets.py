@@ -4,12 +4,29 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 from nsysconv.store.location import Url
 
 StrPath = str | os.PathLike[str]
 Target = StrPath | Url
 """A path or address of a store or a profile file, with `@WORD` behind it for a part of it."""
+
+
+class Files(str):
+    """Several files as one target, as the shell lists those that match a pattern."""
+
+    __slots__ = ("paths",)
+    paths: tuple[Path, ...]
+
+    def __new__(cls, paths: Iterable[StrPath]) -> Files:
+        """Make a target of these files, called after the first."""
+        files = tuple(map(Path, paths))
+        target = super().__new__(cls, files[0])
+        target.paths = files
+        return target
+
+
 Say = Callable[[str], None]
 """Called with a line that a person may want to read while something runs."""
 

@@ -132,9 +132,7 @@ def answer(
     from nsysconv.cli import commands
 
     if more:
-        words, is_file = " ".join(more), Path(more[0].partition("@")[0]).exists()
-        hint = f"Try: nsysconv {'diff' if is_file else 'report'} {target} {words}"
-        raise UsageError(f"{words}: only one target is answered", hint=hint)
+        target = commands.answered_target(target, more)
     options = ReportOptions(
         ignore=ignore or (), workers=workers, dask=dask, **commands.part_keywords(**part)
     )
@@ -495,7 +493,7 @@ def diff(
         str,
         typer.Argument(
             metavar="BASE",
-            help="Profile file, store (STORE, STORE@LABEL, STORE@KEY=VALUE), folder or quoted glob. "
+            help="Profile file, store (STORE, STORE@LABEL, STORE@KEY=VALUE), folder or glob. "
             "Profiles of one run are its ranks; all others are repeats.",
         ),
     ],
@@ -531,7 +529,7 @@ def diff(
         str | None,
         what_option(
             help="A TOML file of limits, kept with the code: limits = "
-            "['overview.kernel_sum_ns:3%'].",
+            "['overview.kernel_sum_ns:3%']; and of options such as step_range = 'step *'.",
             metavar="FILE",
         ),
     ] = None,

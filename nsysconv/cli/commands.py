@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import platform
 import re
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nsysconv import api, queries, render
+from nsysconv.api.targets import Files
 from nsysconv.cli.runtime import begin_work, print_line, reader_may_go, say
 from nsysconv.document import Section
 from nsysconv.errors import InputError, NotRecorded, StrictError, UsageError
@@ -117,6 +119,65 @@ def shows_windows() -> bool:
     return sys.platform in ("darwin", "win32") or bool(has_display)
 
 
+def with_files(
+    target: str, words: Iterable[str] | None, reports: Iterable[str] = ()
+) -> tuple[str, list[str]]:
+    """Return the target with the files after it, as a shell lists those of a pattern, and the rest.
+
+    A word that names one of these reports is no file, whatever lies in the folder: `core`.
+    """
+    words, named = list(words or ()), frozenset(reports)
+    is_more = (word.partition(":")[0] not in named and _is_file(word) for word in words)
+    count = sum(1 for _ in itertools.takewhile(bool, is_more)) if _is_file(target) else 0
+    files = words[:count]
+    return (Files([target, *files]) if files else target), words[len(files) :]
+
+
+def answered_target(target: str, more: Sequence[str]) -> str:
+    """Return the target of an answer: files that a shell listed are one. Raises UsageError for others."""
+    from nsysconv.api.inputs import find_inputs
+
+    target, rest = with_files(target, more)
+    # Two profiles are rather compared; two files of one recording, or a report and its export, are not.
+    files = target.paths if isinstance(target, Files) else ()
+    if rest or (len(files) == 2 and len(find_inputs(files).read) == 2):
+        words, is_file = " ".join(more), Path(more[0].partition("@")[0]).exists()
+        hint = f"Try: nsysconv {'diff' if is_file else 'report'} {target} {words}"
+        raise UsageError(f"{words}: only one target is answered", hint=hint)
+    return target
+
+
+def _is_file(word: str) -> bool:
+    # What is too long for a name, or no name at all, is an error to this or that system.
+    with suppress(OSError, ValueError):
+        return Path(word).is_file()
+    return False
+
+
+def sides(
+    base: str, other: str, words: Sequence[str], reports: Iterable[str]
+) -> tuple[str, str, list[str]]:
+    """Return both sides of a comparison and the rest of the words; a shell may have listed their files.
+
+    The files of a side are in one folder, or have names that differ in numbers alone. Raises UsageError
+    where it is not clear where the other side begins.
+    """
+    first, rest = with_files(base, [other, *words], reports)
+    if len(rest) >= len(words) + 1 or not isinstance(first, Files):
+        return base, other, list(words)
+    if len(first.paths) == 2:
+        return base, other, rest
+    by_folder, by_name = (
+        [Files(group) for _, group in itertools.groupby(first.paths, key)]
+        for key in (lambda path: path.parent, lambda path: re.sub(r"[0-9]+", "0", path.name))
+    )
+    for found in (by_folder, by_name):
+        if len(found) == 2:
+            return found[0], found[1], rest
+    hint = "Quote the patterns: nsysconv diff 'base/*.sqlite' 'other/*.sqlite'"
+    raise UsageError(f"{len(first.paths)} files: which are of which side?", hint=hint)
+
+
 def report(
     target: str | None,
     options: ReportOptions,
@@ -130,6 +191,10 @@ def report(
     from nsysconv.api.answering import answer
     from nsysconv.api.reporting import report_target
 
+    if target is not None:
+        reports_and_groups = (*queries.REPORTS, *queries.GROUPS)
+        target, names_left = with_files(target, options.names, reports_and_groups)
+        options = replace(options, names=names_left or None)
     if target is None:
         hint = "nsysconv report TARGET [REPORT]...; --list names reports."
         raise UsageError("report on what?", hint=hint)
@@ -251,8 +316,10 @@ def diff(
     wide: bool,
 ) -> int:
     """Run `nsysconv diff`; return the exit status."""
-    from nsysconv.api.diffing import DEFAULT, compare_targets
+    from nsysconv.api.diffing import COMPARABLE, DEFAULT, compare_targets
 
+    base, other, words = sides(base, other, list(options.reports or ()), COMPARABLE)
+    options = replace(options, reports=words or None)
     # The verdicts on limits are a further report.
     names = list(options.reports or DEFAULT)
     if options.fail_on or options.limits:
@@ -268,7 +335,8 @@ def diff(
     # The answer comes first, then the verdicts on limits, then the reports that explain the answer.
     limits = [each for each in result.reports if each.name == "limits"]
     others = [each for each in result.reports if each not in limits]
-    reports: list[Section] = [result.headline, *limits, *others]
+    of_limits = [each.briefly() for each in limits] if destination.format == "text" else limits
+    reports: list[Section] = [result.headline, *of_limits, *others]
     if render.holds_one(destination.format) and not destination.is_folder:
         say(result.answer)
         reports = list(result.reports)

@@ -5,7 +5,8 @@ Definitions, with a worked example: docs/definitions/comparing.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import chain
@@ -15,6 +16,7 @@ from typing import Any
 from nsysconv.codes import TIME_CLASSES
 from nsysconv.diff.names import NameKey
 from nsysconv.diff.rows import Key, RowMatcher, RowPair, row_matcher
+from nsysconv.names import WAITS, role_of
 from nsysconv.notes import Note, Severity
 from nsysconv.report import Column, ProfileRef, Report, Unit, report_table
 from nsysconv.timeline.account import CLASSES, Account, Accounts
@@ -24,6 +26,8 @@ RunAccounts = Sequence[Accounts]
 
 _IN_THREE = "computation_by_count", "computation_by_mean", "computation_overlap"
 BY_COUNT, BY_MEAN, OVERLAP = _IN_THREE
+BY_NAME = "computation_by_name"
+"""Kernels of one side only, where another GPU runs other kernels: a part of its own there."""
 
 PARTS = tuple(
     chain.from_iterable(_IN_THREE if name == "computation" else (name,) for name in CLASSES)
@@ -34,6 +38,7 @@ PART_TITLES = {name: words for name, words in TIME_CLASSES.items() if name in PA
     BY_COUNT: "kernels: number of launches",
     BY_MEAN: "kernels: time per launch",
     OVERLAP: "kernels: overlap of kernels",
+    BY_NAME: "kernels: on one side only",
 }
 """The parts in words for people."""
 
@@ -98,13 +103,18 @@ class ChangeAccount:
 
 
 def account_for_change(
-    base: Sequence[RunAccounts], other: Sequence[RunAccounts], name_key: NameKey = str
+    base: Sequence[RunAccounts],
+    other: Sequence[RunAccounts],
+    name_key: NameKey = str,
+    *,
+    names_differ: bool = False,
 ) -> ChangeAccount:
     """Return what the change of each device's time is made of, from base to other.
 
     Times are per step where all profiles of both sides that hold GPU work have steps, each divided by
     its own number of steps; else those of the windows. Several runs count by their mean. Devices are
     the same if rank and order are, as in the comparison of reports. `name_key` gives a kernel's key.
+    `names_differ`: other GPUs have other kernels, so that one on one side only is no change of a count.
     """
     sides = base, other
     missing = [
@@ -122,7 +132,13 @@ def account_for_change(
         _device_means(side, runs, matcher, name_key) for side, runs in enumerate(by_run)
     )
     devices = [
-        _device_change(key, matcher, before.get(key, _DeviceMean()), after.get(key, _DeviceMean()))
+        _device_change(
+            key,
+            matcher,
+            before.get(key, _DeviceMean()),
+            after.get(key, _DeviceMean()),
+            names_differ=names_differ,
+        )
         for key in dict.fromkeys((*before, *after))
     ]
     steps = _steps(by_run[0]), _steps(by_run[1])
@@ -200,7 +216,12 @@ def _device_means(
 
 
 def _device_change(
-    key: Key, matcher: RowMatcher, base: _DeviceMean, other: _DeviceMean
+    key: Key,
+    matcher: RowMatcher,
+    base: _DeviceMean,
+    other: _DeviceMean,
+    *,
+    names_differ: bool,
 ) -> DeviceChange:
     whole = round(base.whole), round(other.whole)
     before, after = (
@@ -208,10 +229,14 @@ def _device_change(
         for mean, total in zip((base, other), whole, strict=True)
     )
     more = after["computation"] - before["computation"]
-    by_count, by_mean = _split_change(base.kernels, other.kernels)
-    in_three = round_to_sum([by_count, by_mean, base.overlap - other.overlap], more)
+    shared = base.kernels.keys() & other.kernels.keys() if names_differ else None
+    pairs = [_only(mean.kernels, shared) for mean in (base, other)]
+    by_name = _spent(other.kernels) - _spent(base.kernels) - _spent(pairs[1]) + _spent(pairs[0])
+    values = [*_split_change(*pairs), base.overlap - other.overlap]
+    names = [*_IN_THREE, BY_NAME] if names_differ else _IN_THREE
+    in_parts = round_to_sum([*values, by_name] if names_differ else values, more)
     changes = {name: after[name] - before[name] for name in CLASSES}
-    changes |= dict(zip(_IN_THREE, in_three, strict=True))
+    changes |= dict(zip(names, in_parts, strict=True))
     least = _MINOR_SHARE * (whole[0] or whole[1])
     parts = [
         Part(
@@ -221,7 +246,7 @@ def _device_change(
             changes[name],
             abs(changes[name]) < least,
         )
-        for name in PARTS
+        for name in (*PARTS, *names[len(_IN_THREE) :])
     ]
     account = base.first_account or other.first_account
     return DeviceChange(
@@ -244,6 +269,12 @@ def _split_change(
         count_after, spent_after = other.get(name, _NOTHING)
         by_count += (count_after - count) * spent / count if count else spent_after - spent
     return by_count, _spent(other) - _spent(base) - by_count
+
+
+def _only(
+    kernels: Mapping[str, tuple[Fraction, Fraction]], names: Set[str] | None
+) -> Mapping[str, tuple[Fraction, Fraction]]:
+    return kernels if names is None else {n: work for n, work in kernels.items() if n in names}
 
 
 def _spent(kernels: Mapping[str, tuple[Fraction, Fraction]]) -> Fraction:
@@ -363,6 +394,7 @@ class _ContributorKind:
     sum_ns: str
     count: str
     keys: tuple[str, ...]
+    per_step: str
     more: str
     less: str
     times: str
@@ -370,29 +402,40 @@ class _ContributorKind:
 
 
 _KERNEL = _ContributorKind(
-    "kernel", "kernel_sum_ns", "kernel_count", ("name",),
+    "kernel", "kernel_sum_ns", "kernel_count", ("name",), "per_step_ns",
     "launched {} more often", "launched {} less often", "launched {} times as often", "each launch",
 )  # fmt: skip
 _CALL = _ContributorKind(
-    "call", "api_sum_ns", "call_count", ("name", "layer"),
+    "call", "api_sum_ns", "call_count", ("name", "layer"), "per_step_ns",
     "called {} more often", "called {} less often", "called {} times as often", "each call",
 )  # fmt: skip
+_COPY = _ContributorKind(
+    "copy", "memcpy_sum_ns", "memcpy_count", ("direction",), "per_step_ns",
+    "copied {} more often", "copied {} less often", "copied {} times as often", "each copy",
+)  # fmt: skip
 _IDLE = _ContributorKind(
-    "idle", "host_sum_ns", "gap_count", ("name", "activity"),
+    "idle", "host_sum_ns", "gap_count", ("name", "activity"), "",
     "in {} more gaps", "in {} fewer gaps", "in {} times as many gaps", "each time",
 )  # fmt: skip
+_BY_REPORT = {"kernels": _KERNEL, "transfers": _COPY, "api_vs_kernel": _CALL, "idle_host": _IDLE}
+
+CONTRIBUTOR_REPORTS = tuple(_BY_REPORT)
+"""The reports that contributors are looked for in."""
 
 CONTRIBUTOR_COLUMNS = (
     Column(
         "kind",
         Unit.TEXT,
-        "kernel; call of the API; idle: what the host did while a device was idle. Each kind looks at "
-        "the same change from another side: the call that waits for a kernel takes longer with it. Rows "
-        "of several kinds do not add up.",
+        "kernel; copy, by direction; call of the API, without those that only wait; idle: what the host "
+        "did while a device was idle. Each kind looks at the same change from another side. Rows of "
+        "several kinds do not add up.",
         key=True,
     ),
     Column(
-        "name", Unit.TEXT, "Name of the kernel, of the call, or of what the host did.", key=True
+        "name",
+        Unit.TEXT,
+        "Name of the kernel or the call, direction of the copy, or what the host did.",
+        key=True,
     ),
     Column(
         "activity",
@@ -402,6 +445,11 @@ CONTRIBUTOR_COLUMNS = (
         brief=False,
     ),
     Column("change_ns", Unit.NS, "Other less base, of the sums.", better="less"),
+    Column(
+        "certain",
+        Unit.TEXT,
+        "yes: noise alone does not change it, in 95 % of tables in which nothing changed; no otherwise.",
+    ),
     Column("why", Unit.TEXT, "In words: whether it is the count, or the mean."),
     Column("by_count_ns", Unit.NS, "Part due to a different count, at base's mean.", brief=False),
     Column("by_mean_ns", Unit.NS, "Part due to a different mean.", brief=False),
@@ -418,6 +466,7 @@ class _Contributor:
     key: tuple[Any, ...]
     base: tuple[Fraction, Fraction]  # count and sum
     other: tuple[Fraction, Fraction]
+    rows: Sequence[RowPair]
 
     @property
     def change(self) -> Fraction:
@@ -425,19 +474,17 @@ class _Contributor:
 
 
 def contributors(
-    kernels: Sequence[RowPair],
-    calls: Sequence[RowPair],
-    gaps: Sequence[RowPair],
+    rows_of: Mapping[str, Sequence[RowPair]],
     most: int = 5,
     *,
     account: ChangeAccount | None = None,
     profiles: Sequence[ProfileRef] = (),
 ) -> Report:
-    """Return a report of the `most` names whose sums changed most, of all three kinds together.
+    """Return a report of the `most` names whose sums changed most, of all kinds together.
 
-    `kernels`, `calls` and `gaps` are the rows of the comparisons of `kernels`, `api_vs_kernel` and
-    `idle_host`; several ranks and devices are added up. With `account`, that of the same change, values
-    are those of a single device (the mean over devices), and per step where the account is.
+    What is certain comes first. `rows_of` are the rows of the comparisons of CONTRIBUTOR_REPORTS;
+    several ranks and devices are added up. With `account`, that of the same change, values are those of
+    a single device (the mean over devices), and per step where the account is.
     """
     account = account or ChangeAccount(None)
     # The values are divided by the number of devices and of their steps.
@@ -447,11 +494,12 @@ def contributors(
         for count, devices in zip(steps, account.device_counts, strict=True)
     )
     listed: list[_Contributor] = []
-    for kind, pairs in ((_KERNEL, kernels), (_CALL, calls), (_IDLE, gaps)):
-        by_name = _by_name(kind, pairs, (base_per, other_per))
+    for report, kind in _BY_REPORT.items():
+        by_name = _by_name(kind, rows_of.get(report, ()), (base_per, other_per))
         listed += (contributor for contributor in by_name if round(contributor.change))
-    listed.sort(key=lambda contributor: -abs(contributor.change))
-    rows = [_contributor_row(contributor) for contributor in listed[:most]]
+    certain = {id(each) for each in listed if _is_certain(each, account, len(listed))}
+    listed.sort(key=lambda each: (id(each) not in certain, -abs(each.change)))
+    rows = [_contributor_row(each, is_certain=id(each) in certain) for each in listed[:most]]
     cells = {c.name: [row[i] for row in rows] for i, c in enumerate(CONTRIBUTOR_COLUMNS)}
     title = ["Largest contributors to the change, by name"]
     title += ["per step"] if account.steps else []
@@ -470,28 +518,53 @@ def _by_name(
     kind: _ContributorKind, rows: Sequence[RowPair], per: tuple[Fraction, Fraction]
 ) -> Iterator[_Contributor]:
     totals: dict[tuple[Any, ...], list[list[Fraction]]] = {}
+    own: defaultdict[tuple[Any, ...], list[RowPair]] = defaultdict(list)
     for row in rows:
         spelled = row.base or row.other
+        if kind is _CALL and role_of(spelled["name"]) in WAITS:
+            continue  # it takes as long as what it waits for
         values = [(v[kind.count], v[kind.sum_ns]) for v in (row.base_values, row.other_values)]
         if None in chain(*values):
             continue
         key = tuple(spelled.get(name) for name in kind.keys)
+        own[key].append(row)
         entry = totals.setdefault(key, [[Fraction(0), Fraction(0)], [Fraction(0), Fraction(0)]])
         for side, (count, spent) in enumerate(values):
             entry[side][0] += Fraction(count) / per[side]
             entry[side][1] += Fraction(spent) / per[side]
     for key, (base, other) in totals.items():
-        yield _Contributor(kind, key, (base[0], base[1]), (other[0], other[1]))
+        yield _Contributor(kind, key, (base[0], base[1]), (other[0], other[1]), own[key])
 
 
-def _contributor_row(contributor: _Contributor) -> tuple[Any, ...]:
+def _is_certain(contributor: _Contributor, account: ChangeAccount, tested: int) -> bool:
+    # By the row that changed most. Sums of different numbers of steps are compared per step.
+    kind = contributor.kind
+    name = kind.per_step if account.steps and kind.per_step else kind.sum_ns
+    row = max(contributor.rows, key=lambda row: abs(row.differences.get(name) or 0))
+    moved = row.judged_change(name)
+    return moved is not None and moved.is_certain(tested)
+
+
+def _contributor_row(contributor: _Contributor, *, is_certain: bool) -> tuple[Any, ...]:
     base, other = round(contributor.base[1]), round(contributor.other[1])
     parts = _split_change({"": contributor.base}, {"": contributor.other})
     by_count, by_mean = round_to_sum(parts, other - base)
     name, *rest = contributor.key
     activity = rest[0] if rest else None
     why = _why(contributor, *parts)
-    return contributor.kind.name, name, activity, other - base, why, by_count, by_mean, base, other
+    certain = "yes" if is_certain else "no"
+    return (
+        contributor.kind.name,
+        name,
+        activity,
+        other - base,
+        certain,
+        why,
+        by_count,
+        by_mean,
+        base,
+        other,
+    )
 
 
 def _why(contributor: _Contributor, by_count: Fraction, by_mean: Fraction) -> str:

@@ -9,18 +9,22 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from statistics import median
+from statistics import NormalDist, median
 from typing import Literal
 
 import numpy as np
 
 from nsysconv.diff.noise import (
+    CONFIDENCE,
+    FEWEST_RUNS,
     ConfidenceInterval,
     minimum_detectable_change,
     percentage_point_deviation,
+    required_runs,
     runs_difference_interval,
     runs_ratio_interval,
     single_run_half_width,
+    t_quantile,
 )
 from nsysconv.notes import Note, Severity
 from nsysconv.report import Better, Column, Report, Unit, human, report_table
@@ -35,6 +39,8 @@ _NORMAL = 1.96
 _REL_TOL = 1e-9
 SAME_SHARE = 0.03
 """An interval inside ±3 % shows that a figure is the same, for all that matters."""
+# What shows no change below this many percent shows none.
+_HARDLY_SEEN = 300.0
 SAME_POINTS = 1.0
 """The same of a percentage: ±1 percentage point."""
 
@@ -116,6 +122,29 @@ class Change:
             return ratio.excludes(1)
         return difference is not None and difference.excludes(0)
 
+    def is_certain(self, tested: int) -> bool:
+        """Return whether it is significant as one of so many changes that are tested together.
+
+        By Bonferroni: its interval at a confidence of 1 - 0.05 / tested excludes no change.
+        """
+        if not self.is_significant or self.basis in ("exact", "none"):
+            return self.is_significant
+        confidence = 1 - (1 - CONFIDENCE) / max(tested, 1)
+        interval = self.ratio or self.difference()
+        if self.basis == "repeats":
+            degrees = len(self.base) + len(self.other) - 2
+            wider = t_quantile(confidence, degrees) / t_quantile(CONFIDENCE, degrees)
+        else:
+            wider = NormalDist().inv_cdf((1 + confidence) / 2) / _NORMAL
+        if interval is None:
+            return False
+        low, high = interval.low, interval.high
+        if self.ratio is not None:
+            if low <= 0 or high == math.inf:
+                return False
+            low, high = math.log(low), math.log(high)
+        return abs(low + high) > wider * (high - low)
+
     @property
     def run_deviation(self) -> float | None:
         """Return the relative standard deviation of a run; None for exact or non-positive values."""
@@ -130,6 +159,27 @@ class Change:
             for value in side
         ]
         return math.sqrt(sum(squares) / (len(squares) - 2))
+
+    @property
+    def smallest_visible(self) -> float | None:
+        """Return the minimum detectable change in percent; None without an interval of the ratio."""
+        if (ratio := self.ratio) is None:
+            return None
+        before, after = self.means
+        return 100 * minimum_detectable_change(ratio.high / (after / before) - 1)
+
+    def runs_for(self, share: float) -> int | None:
+        """Return the runs per side that would detect a change by this share; None: too many.
+
+        With one run per side the least number that shows how runs differ.
+        """
+        if self.basis != "repeats":
+            return FEWEST_RUNS
+        spread = self.run_deviation
+        needed = None if spread is None or not share else required_runs(spread, share)
+        # What is close to the limit needs more than what would show the limit.
+        fewest = max(len(self.base), len(self.other))
+        return None if needed is None else max(needed, fewest + 1)
 
     @property
     def basis_words(self) -> str:
@@ -207,6 +257,29 @@ def change_of(
     return Change(before, after, "single run", single_run_half_width(noise), noise, points)
 
 
+def undecided_words(change: Change, share: float | None = None) -> str:
+    """Return why a change is undecided, in one number, and how many runs would decide it.
+
+    `share` is the change to be detected; None: the one that was measured, but for what counts as same.
+    """
+    before, after = change.means
+    if share is None:
+        share = max(SAME_SHARE, abs(after / before - 1) if before else 0.0)
+    several = change.basis == "repeats"
+    runs = f"{len(change.base)} vs. {len(change.other)} runs" if several else "1 run per side"
+    seen, unit = change.smallest_visible, "%"
+    interval = change.difference() if change.points else None
+    if interval is not None:
+        seen, unit = minimum_detectable_change((interval.high - interval.low) / 2), "pp"
+    if seen is None or seen > _HARDLY_SEEN:
+        doubt = f"{runs} cannot show it" if several else f"{runs} does not show how it varies"
+    else:
+        least = f"{seen:.0f}" if seen >= 100 else f"{seen:.2g}"
+        doubt = f"{runs} {'show' if several else 'shows'} no change below {least} {unit}"
+    needed = change.runs_for(share)
+    return f"{doubt}: record {needed} runs per side" if needed else doubt
+
+
 # -- the answer
 
 STEP, WINDOW = "step", "window"
@@ -229,31 +302,51 @@ class Answer:
     `what` is the figure: the time of a step, with what lies between steps, where both sides have steps;
     else the window from the first to the last GPU operation; of several devices and ranks the longest.
     `change` is None where it is not recorded. `runs` are those of each side. `unlike` says in words why
-    the work of the sides differs, `failure` why nothing can be compared; `notes` name what may have
-    disturbed the runs. `identical`: both sides are the same recordings.
+    the work of the sides differs, `is_other_size` that times per step do not compare either, `failure`
+    why nothing can be compared; `notes` name what may have disturbed the runs. `identical`: both sides
+    are the same recordings.
     """
 
     what: str
     change: Change | None
     runs: tuple[int, int]
     unlike: Sequence[str] = ()
+    is_other_size: bool = False
     failure: str = ""
     notes: tuple[Note, ...] = ()
     identical: bool = False
 
     @property
+    def is_one_recording(self) -> bool:
+        """Return whether both sides are the same recordings, which are whole."""
+        return self.identical and not self.failure
+
+    @property
     def word(self) -> str:
         """Return `slower`, `faster`, `same`, or `inconclusive`."""
-        if self.identical and not self.failure:
+        if self.is_one_recording:
             return _WORDS["same"]
-        if self.change is None or self.failure or (self.unlike and self.what == WINDOW):
+        if self.change is None or self.failure or self._cannot_compare:
             return _INCONCLUSIVE
         return _WORDS.get(self.change.verdict("less"), _INCONCLUSIVE)
+
+    @property
+    def _cannot_compare(self) -> bool:
+        return self.is_other_size or (bool(self.unlike) and self.what == WINDOW)
 
     @property
     def line(self) -> str:
         """Return the answer in one line."""
         return f"{self.word}: {'; '.join(self._parts())}"
+
+    def _with(self, gate: str | None) -> str:
+        # The answer in one line, after what the limits come to.
+        if gate is None:
+            return self.line
+        if self.is_one_recording:
+            return f"{gate}: {self.line}: it cannot test the gate"
+        same_word = self.word == gate.lower()
+        return f"{gate}: {self.line.partition(': ')[2] if same_word else self.line}"
 
     def _parts(self) -> Iterable[str]:
         base, other = ("1 run" if count == 1 else f"{count} runs" for count in self.runs)
@@ -268,13 +361,18 @@ class Answer:
             yield f"{base} vs. {other}"
             return
         other_work = f"different workloads ({'; '.join(self.unlike)})"
-        if self.unlike and self.what == WINDOW:
+        if self._cannot_compare:
             yield other_work
         before, after = self.change.means
         moved = f" ({100 * (after - before) / before:+.1f} %)" if before else ""
         yield f"{_WHAT[self.what]} {human(before, Unit.NS)} → {human(after, Unit.NS)}{moved}"
-        yield f"{base} vs. {other}, {self._interval(self.change)}"
-        if self.unlike and self.what == STEP:
+        if self._cannot_compare:
+            yield f"{base} vs. {other}"
+        elif self.change.verdict("less") == UNCERTAIN:
+            yield undecided_words(self.change)
+        else:
+            yield f"{base} vs. {other}, {self._interval(self.change)}"
+        if self.unlike and not self._cannot_compare:
             yield f"{other_work}, compared per step"
 
     def _interval(self, change: Change) -> str:
@@ -283,25 +381,19 @@ class Answer:
         text = f"95 % interval {_percent(ratio.low)} to {_percent(ratio.high)} %"
         if change.basis != "repeats":
             text += f", assuming {100 * change.noise:.2g} % run-to-run noise"
-        if change.verdict("less") == UNCERTAIN:
-            text += f"; too few runs to detect a change below {self.smallest_visible:.2g} %"
         return text
 
-    @property
-    def smallest_visible(self) -> float | None:
-        """Return the minimum detectable change in percent; None without interval."""
-        if self.change is None or (ratio := self.change.ratio) is None:
-            return None
-        before, after = self.change.means
-        return 100 * minimum_detectable_change(ratio.high / (after / before) - 1)
+    def report(self, limits: Sequence[str] = (), gate: str | None = None) -> Report:
+        """Return the answer as a report of one row, with the number of limits in each state.
 
-    def report(self, limits: Sequence[str] = ()) -> Report:
-        """Return the answer as a report of one row, with the number of limits in each state."""
+        `gate` is what the limits come to, which is said first; None: there are none.
+        """
         change = None if self.failure else self.change
         before, after = change.means if change else (None, None)
         ratio = change.ratio if change else None
         counts = Counter(limits)
         row = {
+            "gate": gate,
             "answer": self.word,
             "figure": self.what,
             "base_ns": before,
@@ -310,7 +402,7 @@ class Answer:
             "ratio_low": ratio.low if ratio else None,
             "ratio_high": ratio.high if ratio else None,
             "basis": change.basis if change else None,
-            "smallest_visible_pct": self.smallest_visible,
+            "smallest_visible_pct": None if self.change is None else self.change.smallest_visible,
             "base_runs": self.runs[0],
             "other_runs": self.runs[1],
             "unlike": "; ".join(self.unlike) or None,
@@ -319,7 +411,7 @@ class Answer:
             row[f"limits_{state.replace(' ', '_')}"] = counts[state] if limits else None
         return Report(
             "answer",
-            self.line,
+            self._with(gate),
             _COLUMNS,
             report_table(_COLUMNS, {name: [value] for name, value in row.items()}),
             row_count=1,
@@ -330,6 +422,7 @@ class Answer:
 _COLUMNS = tuple(
     Column(name, unit, doc, real=unit is Unit.NS)
     for name, unit, doc in (
+        ("gate", Unit.TEXT, "What the limits come to: PASS, FAIL or INCONCLUSIVE; null: there are none."),
         ("answer", Unit.TEXT, "slower, faster, same, or inconclusive."),
         ("figure", Unit.TEXT, "step: time per step; window: from the first GPU operation to the last."),
         ("base_ns", Unit.NS, "Its value on base, of the device or rank where it is the longest."),
@@ -353,12 +446,12 @@ _COLUMNS = tuple(
 _FAR = 5 * 1.4826
 _FAR_SHARE = 0.03
 _SLOW_SHARE = 0.2
-_FEWEST_RUNS = 4
+_MANY_RUNS = 4
 
 
 def outlier_run_notes(side: str, values: Sequence[float], names: Sequence[str]) -> Iterator[Note]:
     """Yield a note on runs that are far from the others of their side, of four at least."""
-    if len(values) < _FEWEST_RUNS:
+    if len(values) < _MANY_RUNS:
         return
     middle = median(values)
     usual = median(abs(value - middle) for value in values)
@@ -380,7 +473,7 @@ def run_order_notes(
 
     A run is a list with the time of recording of each of its profiles, in ns since 1970.
     """
-    if len(base) + len(other) < _FEWEST_RUNS:
+    if len(base) + len(other) < _MANY_RUNS:
         return
     starts = [[_recorded_at(run) for run in side] for side in (base, other)]
     recorded = [[moment for moment in side if moment is not None] for side in starts]

@@ -16,14 +16,16 @@ from itertools import chain
 from statistics import median
 from typing import Any
 
-from nsysconv.diff.rows import BOTH, RowPair
+import numpy as np
+
 from nsysconv.facts import Fact, in_order
+from nsysconv.names import called
 from nsysconv.notes import Note, Severity
-from nsysconv.report import MISSING, Column, Unit, human
-from nsysconv.schema import EVENT_TABLES
+from nsysconv.report import MISSING, Unit, human
+from nsysconv.schema import EVENT_TABLES, SYSTEM_TABLES
 from nsysconv.store.connection import Row
 from nsysconv.timeline.events import OpKind
-from nsysconv.timeline.idle import window
+from nsysconv.timeline.idle import Window, window
 from nsysconv.timeline.steps import in_slice
 from nsysconv.timeline.steps import steps as steps_of
 from nsysconv.timeline.timeline import Timeline
@@ -38,7 +40,8 @@ class Properties:
     operations that name none. `op_notes` are on its operations alone. `row_counts` are by event table,
     `total_count` is of its totals, `step_counts` of each process. `step_period` is the mean time in ns
     from one step start to the next, None without steps; the longest if there are several processes.
-    `window_lengths` are by device, in ns.
+    `window_lengths` are by device, in ns; `loading_share` is the largest share of one of these windows
+    that calls took which load code.
     """
 
     attributes: Mapping[str, Any]
@@ -56,6 +59,7 @@ class Properties:
     step_counts: tuple[int, ...]
     step_period: float | None
     window_lengths: Mapping[int, int]
+    loading_share: float
     has_graph_intervals: bool
     clocks_disagree: bool
 
@@ -67,7 +71,8 @@ def properties_of(timeline: Timeline, steps: str) -> Properties:
     devices = [None if device == MISSING else device for device in timeline.devices]
     processes = in_slice(timeline, steps_of(timeline, steps))
     means = [int(mine.end[-1] - mine.start[0]) / len(mine) for mine in processes if len(mine)]
-    windows = ((each, window(timeline, each, timeline.ops_on(each))) for each in timeline.devices)
+    windows = {each: window(timeline, each, timeline.ops_on(each)) for each in timeline.devices}
+    spans = {device: span for device, span in windows.items() if span is not None}
     disagree = Fact.API_LINKS in profile.facts and timeline.clocks_disagree
     return Properties(
         attributes=profile.attributes,
@@ -83,12 +88,22 @@ def properties_of(timeline: Timeline, steps: str) -> Properties:
         op_count=len(ops) or sum(total.count for total in summed),
         step_counts=tuple(map(len, processes)),
         step_period=max(means, default=None),
-        window_lengths={device: span.length for device, span in windows if span is not None},
+        window_lengths={device: span.length for device, span in spans.items()},
+        loading_share=max((_loading_share(timeline, span) for span in spans.values()), default=0.0),
         has_graph_intervals=bool((ops.kind == OpKind.GRAPH).any()),
         clocks_disagree=disagree,
         # Reading adds to them.
         notes=profile.notes,
     )
+
+
+def _loading_share(timeline: Timeline, span: Window) -> float:
+    calls, loads = timeline.calls, called("initialization")
+    ids = [number for number, name in timeline.call_names.items() if loads(name)]
+    which = calls.outermost & np.isin(calls.name_id, ids)
+    ends = np.minimum(calls.end[which], span.end)
+    inside = ends - np.maximum(calls.start[which], span.start)
+    return float(inside[inside > 0].sum() / span.length) if span.length else 0.0
 
 
 _Run = tuple[Properties, ...]
@@ -427,7 +442,11 @@ def _lost_shares(side: _Side) -> dict[_Loss, float]:
 
 def _row_count(profile: Properties, facts: frozenset[Fact]) -> int:
     # A profile without rows of events has totals, which count whatever their kind.
-    tables = [table for table, fact in EVENT_TABLES.items() if not facts or fact in facts]
+    tables = [
+        table
+        for table, fact in EVENT_TABLES.items()
+        if (fact in facts if facts else table not in SYSTEM_TABLES)
+    ]
     return sum(profile.row_counts[table] for table in tables) or profile.total_count
 
 
@@ -528,65 +547,3 @@ def gpu_uuids(side: Iterable[Properties]) -> set[str]:
         if row["device_id"] in profile.used_devices
     }
     return set() if None in used else used
-
-
-# Launches that differ by a smaller share are those of a program that does not do the same every time.
-_LITTLE = 0.01
-# A program is the same as far as it runs the same kernels, for this share of their time at least.
-_MOST = 0.5
-_UNLIKE = ("gpu-differs", "capture-options-differ")
-
-
-def work_differences(notes: Iterable[Note], *, have_steps: bool) -> list[str]:
-    """Return in words which of these notes make the sums of two sides incomparable."""
-    slugs = ("steps-differ", *_UNLIKE) if have_steps else _UNLIKE
-    return [note.text for note in notes if note.slug in slugs]
-
-
-def kernel_mix_difference(kernels: Sequence[RowPair]) -> str | None:
-    """Return in words that sides without steps run other kernels most of their time, or None."""
-    shares = []
-    for side in ("base_values", "other_values"):
-        spent = [(row.where == BOTH, getattr(row, side)["kernel_sum_ns"] or 0) for row in kernels]
-        whole = sum(ns for _, ns in spent)
-        shares.append(sum(ns for both, ns in spent if both) / whole if whole else 1.0)
-    if min(shares) >= _MOST:
-        return None
-    return f"only {100 * min(shares):.0f} % of the kernel time is of kernels that both sides run"
-
-
-def launch_count_difference(kernels: Sequence[RowPair]) -> str | None:
-    """Return in words that one side launched most of its kernels less often, or None.
-
-    So it is where a recording was stopped after some time: it holds more of a program that became
-    faster. A changed program launches some kernels more or less often, and the others as before. Most
-    are more than half of the names that both sides have, and of base's time. Meant for sides without
-    steps. `kernels` are the rows of that report.
-    """
-    rows = [row for row in kernels if row.where == BOTH and row.base_values["kernel_sum_ns"]]
-    whole = sum(row.base_values["kernel_sum_ns"] or 0 for row in kernels)
-    for sign, word in ((-1, "fewer"), (1, "more")):
-        other = [row for row in rows if sign * _share(row) > _LITTLE]
-        spent = sum(row.base_values["kernel_sum_ns"] for row in other)
-        if 2 * len(other) > len(rows) and 2 * spent > whole:
-            before = sum(row.base_values["kernel_count"] or 0 for row in kernels)
-            after = sum(row.other_values["kernel_count"] or 0 for row in kernels)
-            return f"{100 * abs(after - before) / before:.1f} % {word} launches, of most kernels"
-    return None
-
-
-def _share(row: RowPair) -> float:
-    before, after = row.base_values["kernel_count"], row.other_values["kernel_count"]
-    return (after - before) / before if before and after is not None else 0.0
-
-
-def grows_with_work(column: Column) -> bool:
-    """Return whether more work makes more of it: sums, counts, unions; not means, extremes, shares."""
-    whole = column.unit in (Unit.NS, Unit.BYTES, Unit.COUNT) and not column.real
-    return whole and not column.is_extreme
-
-
-def work_note(reasons: Sequence[str]) -> Note:
-    """Return the note that sums are not comparable, for these reasons."""
-    text = f"different workloads ({'; '.join(reasons)}): sums and counts have no verdict"
-    return Note("work-differs", Severity.APPROXIMATED, text)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain
 from typing import Any
 
@@ -45,10 +45,19 @@ logarithm; rows and measures that have no values by step are left out."""
 
 @dataclass(frozen=True)
 class Comparison:
-    """A report of changes, and all rows, changed or not; `rows` None where it could not be made."""
+    """A report of changes, and all rows, changed or not; `rows` None where it could not be made.
 
-    report: Report
+    The report has an interval for each cell, and takes far longer than the rows: limits and contributors,
+    which only look at these, do without it.
+    """
+
+    make_report: Callable[[], Report]
     rows: tuple[RowPair, ...] | None
+
+    @cached_property
+    def report(self) -> Report:
+        """Return the report, made when it is asked for."""
+        return self.make_report()
 
 
 @dataclass(frozen=True)
@@ -91,24 +100,34 @@ def compare_reports(
             for fact in dict.fromkeys(fact for report in reports for fact in report.not_recorded)
         ]
         main = main_measure(columns)
-        report = _changes_report(
-            base, other, main, notes=options.notes, not_recorded=tuple(missing)
+        return Comparison(
+            partial(
+                _changes_report, base, other, main, notes=options.notes, not_recorded=tuple(missing)
+            ),
+            None,
         )
-        return Comparison(report, None)
     measures = measures_of(columns)
     matcher, sides, rows = _match_rows(base, other, options)
     main = _main_of(columns, rows, options.comparable)
+
+    def report() -> Report:
+        changed = _changed(rows, measures, main)
+        notes = [
+            *options.notes,
+            *_notes_on_sides(sides, matcher, len(rows) - len(changed)),
+            *_notes_on_rows(rows, measures, main),
+        ]
+        whole = _changes_report(base, other, main, matcher.keys, changed, merged_notes(notes))
+        return whole if options.one_sided else _with_both_spellings(whole)
+
+    return Comparison(report, tuple(rows))
+
+
+def _changed(rows: Iterable[RowPair], measures: Iterable[Column], main: Column) -> list[RowPair]:
     # A share of a whole changes with every other row, so it does not make its row a changed one.
     own = [c.name for c in measures if not (c.unit is Unit.PCT and c.adds)]
     changed = [row for row in rows if row.where != BOTH or any(map(row.differences.get, own))]
-    changed.sort(key=lambda row: (-abs(row.differences[main.name] or 0), repr(row.key)))
-    notes = [
-        *options.notes,
-        *_notes_on_sides(sides, matcher, len(rows) - len(changed)),
-        *_notes_on_rows(rows, measures, main),
-    ]
-    report = _changes_report(base, other, main, matcher.keys, changed, merged_notes(notes))
-    return Comparison(report, tuple(rows))
+    return sorted(changed, key=lambda row: (-abs(row.differences[main.name] or 0), repr(row.key)))
 
 
 def _match_rows(
@@ -207,7 +226,7 @@ def _row_pair(
     def change(name: str) -> Change | None:
         values = (side.values(key, name) for side in (base, other))
         half = halves.get(name)
-        assumed = noise(name, by_step=half is not None)
+        assumed = noise(name, by_step=half is not None, row=base_row or other_row)
         return change_of(measures[name], *values, noise=assumed, half_width=half)
 
     return RowPair(
@@ -265,6 +284,7 @@ def _notes_on_rows(
 
 
 _OF_ONE_NAME = ("name", "path")
+_OTHER_NAME = "other_name"
 _UNIT = re.compile(r"(?:_bytes_per_s|_ns|_bytes)$")
 
 _Cells = tuple[Column, list[Any]]
@@ -297,6 +317,18 @@ def _changes_report(
         advice=tuple(dict.fromkeys(a for report in (*base, *other) for a in report.advice)),
         row_count=len(rows or ()),
     )
+
+
+def _with_both_spellings(report: Report) -> Report:
+    # People see how either side spells a name, HIP's and CUDA's, one beside the other.
+    place = next((i for i, column in enumerate(report.columns) if column.name == "name"), None)
+    spelled = [replace(c, brief=True) for c in report.columns if c.name == _OTHER_NAME]
+    if place is None or not spelled:
+        return report
+    rest = [column for column in report.columns if column.name != _OTHER_NAME]
+    columns = (*rest[: place + 1], *spelled, *rest[place + 1 :])
+    table = report.table and report.table.select([column.name for column in columns])
+    return replace(report, columns=columns, table=table)
 
 
 def _columns(
@@ -350,7 +382,7 @@ def _columns(
         doc = "How the other side spells the name, if otherwise."
         names = [row.other.get("name") if row.base else None for row in rows]
         yield (
-            Column("other_name", Unit.TEXT, doc, brief=False),
+            Column(_OTHER_NAME, Unit.TEXT, doc, brief=False, optional=True),
             [n if n != row["name"] else None for n, row in zip(names, spelled, strict=True)],
         )
 

@@ -12,10 +12,11 @@ from functools import partial
 
 import pyarrow as pa
 
-from nsysconv.diff import account, change, comparability, gate, names, noise, rows
+from nsysconv.codes import COMMUNICATION
+from nsysconv.diff import account, change, comparability, gate, names, noise, rows, same_work
 from nsysconv.diff.comparability import Properties
 from nsysconv.diff.compare import CompareOptions, Comparison, HalfWidths, compare_reports
-from nsysconv.diff.renamed import limit_rows
+from nsysconv.diff.replaced import Limited
 from nsysconv.diff.trees import TREES, compare_trees, step_key
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
@@ -23,9 +24,9 @@ from nsysconv.report import Column, ProfileRef, Report, Unit, merged_header
 from nsysconv.timeline.account import Accounts
 from nsysconv.timeline.steps import STEP_FACTS, Samples, step_durations, step_periods
 
-CONTRIBUTOR_REPORTS = ("kernels", "api_vs_kernel", "idle_host")
-"""The reports that contributors are looked for in."""
-
+_TELLING = ("kernels", "transfers")
+"""Reports on which every comparison rests; where nothing in them differs, the recordings are one."""
+_OF_SYSTEM = frozenset({Fact.OSRT_CALLS, Fact.SCHEDULING})
 _OF_CALLS = ("api_vs_kernel", "launch_stats", "idle_host")
 _TIME = Column("time_ns", Unit.NS, "The time that the answer speaks of.", better="less", real=True)
 
@@ -36,6 +37,7 @@ class ProfileAnswers:
 
     ref: ProfileRef
     properties: Properties
+    sizes: Mapping[str, same_work.Amounts]
     reports: Mapping[str, Report]
     samples: Mapping[rows.Sampler, Samples | None]
     accounts: Accounts
@@ -122,7 +124,8 @@ class Judgement:
     """Hold what both sides share before any of their reports is compared.
 
     `times_per_step` are those of each side's runs, None without steps. `unlike` says in words why the
-    sides did not do the same work; `unlike_steps`: one side's runs are one step as a whole.
+    sides did not do the same work, `sizes` what of it was larger or smaller; `unlike_steps`: one side's
+    runs are one step as a whole.
     """
 
     asked: Asked
@@ -131,11 +134,29 @@ class Judgement:
     times_per_step: Sequence[Sequence[float | None]]
     unlike_steps: tuple[Note, ...]
     unlike: tuple[str, ...] = ()
+    sizes: tuple[str, ...] = ()
 
     @property
     def have_steps(self) -> bool:
         """Return whether all runs have steps."""
         return all(time is not None for side in self.times_per_step for time in side)
+
+    @property
+    def per(self) -> tuple[float, float]:
+        """Return the numbers of steps of the sides, of all runs together; without steps those of runs."""
+        base, other = (
+            sum(sum(profile.properties.step_counts) for profile in side.profiles)
+            if self.have_steps
+            else len(side.runs)
+            for side in self.asked.sides
+        )
+        return float(base or 1), float(other or 1)
+
+    @property
+    def unlike_system(self) -> bool:
+        """Return whether only some profiles say what the operating system did with threads."""
+        held = (p.properties.facts & _OF_SYSTEM for s in self.asked.sides for p in s.profiles)
+        return len(set(held)) > 1
 
     @property
     def work_notes(self) -> list[Note]:
@@ -151,7 +172,7 @@ class Judgement:
 
     def is_unlike(self, column: Column) -> bool:
         """Return whether a column differs because the work does."""
-        return bool(self.unlike) and comparability.grows_with_work(column)
+        return bool(self.sizes) or (bool(self.unlike) and same_work.grows_with_work(column))
 
 
 def judge(asked: Asked) -> Judgement:
@@ -159,9 +180,6 @@ def judge(asked: Asked) -> Judgement:
     sides = asked.sides
     base, other = ([each.properties for each in side.profiles] for side in sides)
     notes = comparability.comparability_notes(base, other)
-    if asked.identical:
-        text = "both sides are the same recording: a file was named twice or copied"
-        notes.append(Note("sides-equal", Severity.INFO, text))
     notes += [*asked.notes, *asked.unread]
     for side in sides:
         for profile in side.profiles:
@@ -177,10 +195,46 @@ def judge(asked: Asked) -> Judgement:
         # What is one step as a whole cannot be compared with steps.
         rows.unannotated_notes(*stepped) if "steps" in asked.kinds else (),
     )
-    unlike = tuple(_work_differences(judged))
-    if not unlike:
-        return judged
-    return replace(judged, unlike=unlike, notes=(*notes, comparability.work_note(unlike)))
+    differences = _size_differences(judged)
+    notes += same_work.sizes_note(differences)
+    sizes = tuple(each.short for each in differences if each.is_other_work)
+    judged = replace(judged, notes=tuple(notes))
+    unlike = (*sizes, *_work_differences(judged))
+    if unlike:
+        notes.append(same_work.work_note(unlike, of_sizes=bool(sizes)))
+    if asked.identical or (not unlike and _are_equal(judged)):
+        asked = replace(asked, identical=True)
+        text = "both sides are the same recording: a file was named twice, copied or converted"
+        notes.append(Note("sides-equal", Severity.INFO, text))
+    return replace(judged, asked=asked, unlike=unlike, sizes=sizes, notes=tuple(notes))
+
+
+def _are_equal(judged: Judgement) -> bool:
+    # No two runs take as long to the ns, in all that they did.
+    grave = any(note.severity is not Severity.INFO for note in judged.notes)
+    base, other = ([_window(run) for run in side.runs] for side in judged.asked.sides)
+    if grave or base != other or not all(base):
+        return False
+    pairs = [compare(judged, name, is_judged=False).rows for name in _TELLING]
+    found = [row for rows_of_one in pairs for row in rows_of_one or ()]
+    return bool(pairs[0]) and not any(
+        row.where != rows.BOTH or any(row.differences.values()) for row in found
+    )
+
+
+def _size_differences(judged: Judgement) -> list[same_work.SizeDifference]:
+    sides, key = [], judged.asked.kernel_key
+    for side in judged.asked.sides:
+        found = {
+            kind: same_work.added(profile.sizes[kind] for profile in side.profiles)
+            for kind in side.profiles[0].sizes
+        }
+        found[same_work.BLOCKS] = same_work.with_keys(found[same_work.BLOCKS], key)
+        found[same_work.BYTES] = same_work.added(
+            same_work.bytes_of(profile.reports["transfers"]) for profile in side.profiles
+        )
+        sides.append(found)
+    return same_work.size_differences(sides[0], sides[1], judged.per)
 
 
 def _assumed_noise(asked: Asked) -> noise.RunNoise:
@@ -193,17 +247,54 @@ def _assumed_noise(asked: Asked) -> noise.RunNoise:
     late = noise.waits_for_the_host(
         account for each in accounts for account in each.of_steps or each.of_window
     )
-    return noise.RunNoise(stepped, span=noise.HOST_RUN_NOISE if late else None)
+    profiles = [profile for side in asked.sides for profile in side.profiles]
+    return noise.RunNoise(
+        stepped,
+        span=noise.HOST_RUN_NOISE if late else None,
+        communicates=any(map(_communicates, profiles)),
+        is_pageable=any(map(_is_pageable, profiles)),
+        is_cold=any(map(_is_cold, profiles)),
+    )
+
+
+def _share(report: Report, measure: str, which: Callable[[rows.Row], bool]) -> float:
+    # Of the sum of a column over the rows of a report the share of some.
+    listed = report.rows() if report.table is not None else ()
+    spent = [(which(row), row[measure] or 0) for row in listed]
+    whole = sum(value for _, value in spent)
+    return sum(value for mine, value in spent if mine) / whole if whole else 0.0
+
+
+def _communicates(profile: ProfileAnswers) -> bool:
+    kernels = profile.reports["kernels"]
+    share = _share(kernels, "kernel_sum_ns", lambda row: row["category"] == COMMUNICATION)
+    return share > noise.WAITING_SHARE
+
+
+def _is_pageable(profile: ProfileAnswers) -> bool:
+    share = _share(profile.reports["transfers"], "memcpy_sum_ns", noise.is_pageable)
+    return share > noise.WAITING_SHARE
+
+
+def _is_cold(profile: ProfileAnswers) -> bool:
+    longest = max(profile.properties.window_lengths.values(), default=0)
+    copies = profile.reports["transfers"]
+    spent = sum(
+        row["memcpy_sum_ns"] or 0
+        for row in (copies.rows() if copies.table is not None else ())
+        if noise.is_pageable(row)
+    )
+    of_copies = spent / longest if longest else 0.0
+    return max(of_copies, profile.properties.loading_share) > noise.WAITING_SHARE
 
 
 def _work_differences(judged: Judgement) -> list[str]:
     # The result has the reasons, as far as they are known, why the sides did not do the same work.
-    reasons = comparability.work_differences(judged.notes, have_steps=judged.have_steps)
+    reasons = same_work.work_differences(judged.notes, have_steps=judged.have_steps)
     if not judged.have_steps:
         kernels = compare(judged, "kernels", is_judged=False).rows or ()
         difference = kernels and (
-            comparability.kernel_mix_difference(kernels)
-            or comparability.launch_count_difference(kernels)
+            same_work.kernel_mix_difference(kernels) or same_work.launch_count_difference(kernels)
         )
         reasons += [difference] if difference else []
     return reasons
@@ -256,6 +347,8 @@ def _of_run(judged: Judgement, name: str, run: Sequence[ProfileAnswers]) -> Repo
         reports = [*map(rows.steps_per_rank, reports)]
     if name == "idle_host":
         reports = [*map(names.without_operator_numbers, reports)]
+        if judged.unlike_system:
+            reports = [*map(names.without_system, reports)]
     tables = [report.table for report in reports]
     table = None if any(t is None for t in tables) else pa.concat_tables(tables)
     return replace(merged_header(reports), table=table, advice=reports[0].advice)
@@ -297,7 +390,8 @@ def change_account(judged: Judgement) -> account.ChangeAccount:
     base, other = (
         [[profile.accounts for profile in run] for run in side.runs] for side in judged.asked.sides
     )
-    return account.account_for_change(base, other, judged.asked.kernel_key)
+    other_gpu = any(note.slug == "gpu-differs" for note in judged.notes)
+    return account.account_for_change(base, other, judged.asked.kernel_key, names_differ=other_gpu)
 
 
 def contributors_report(
@@ -306,8 +400,8 @@ def contributors_report(
     compared: Callable[[str], Comparison],
 ) -> Report:
     """Return the rows that explain most of the change."""
-    kernels, calls, gaps = (compared(name).rows or () for name in CONTRIBUTOR_REPORTS)
-    return account.contributors(kernels, calls, gaps, account=change, profiles=judged.asked.refs)
+    rows_of = {name: compared(name).rows or () for name in account.CONTRIBUTOR_REPORTS}
+    return account.contributors(rows_of, account=change, profiles=judged.asked.refs)
 
 
 # -- the answer, and verdicts
@@ -329,7 +423,16 @@ def answer(judged: Judgement) -> change.Answer:
     failure = comparability.failure(judged.notes, facts)
     if asked.identical and failure == comparability.NO_GPU_WORK:
         failure = ""  # nothing is lost: there was none
-    return change.Answer(what, moved, (base, other), judged.unlike, failure, notes, asked.identical)
+    return change.Answer(
+        what,
+        moved,
+        (base, other),
+        judged.unlike,
+        is_other_size=bool(judged.sizes),
+        failure=failure,
+        notes=notes,
+        identical=asked.identical,
+    )
 
 
 def _disturbances(asked: Asked, values: Sequence[Sequence[float | None]]) -> Iterator[Note]:
@@ -355,10 +458,11 @@ def _half_of_periods(judged: Judgement) -> float | None:
     if not judged.asked.is_single:
         return None
     base, other = (side.profiles[0].samples[step_periods] for side in judged.asked.sides)
-    if base is None or other is None:
+    assumed = judged.noise.of_span(by_step=True)
+    if base is None or other is None or assumed is None:
         return None
     varying = noise.deviations(base.values), noise.deviations(other.values)
-    (half,) = noise.step_half_widths(*varying, judged.noise.of_span(by_step=True)).tolist()
+    (half,) = noise.step_half_widths(*varying, assumed).tolist()
     return half if math.isfinite(half) else None
 
 
@@ -369,20 +473,32 @@ def _window(run: Sequence[ProfileAnswers]) -> float | None:
 
 def verdict(judged: Judgement, limit: gate.Limit, comparison: Comparison) -> gate.LimitVerdict:
     """Return whether a limit is exceeded, by the comparison of its report."""
+    found = _verdict(judged, limit, comparison)
+    if judged.asked.identical and found.state == "inconclusive" and not found.is_void:
+        # What one recording lacks has not changed either.
+        reason = f"both sides are the same recording; {found.reason}"
+        return replace(found, state="within", reason=reason, needs_runs=None)
+    return found
+
+
+def _verdict(judged: Judgement, limit: gate.Limit, comparison: Comparison) -> gate.LimitVerdict:
     columns, pairs = judged.asked.kinds[limit.report].columns, comparison.rows
     (column,) = (column for column in columns if column.name == limit.column)
     if failure := comparability.failure(judged.notes, judged.facts(limit.report)):
         return gate.undecided(limit, failure, is_void=True)
-    if judged.is_unlike(column):
-        reason = f"different workloads: {'; '.join(judged.unlike)}; limit a mean, such as "
-        return gate.undecided(
-            limit, f"{reason}steps.avg_ns, kernels.per_step_ns or transfers.bytes_per_step"
-        )
+    if judged.is_unlike(column) and not column.is_counted:
+        mean = "steps.avg_ns, kernels.per_step_ns or transfers.bytes_per_step"
+        advice = "" if judged.sizes else f"; limit a mean, such as {mean}"
+        return gate.undecided(limit, f"different workloads: {'; '.join(judged.unlike)}{advice}")
     if pairs is None:
         return gate.judge_limit(limit, column, None)
 
     def compared(renamed: Mapping[rows.Key, rows.Key]) -> Sequence[rows.RowPair]:
         return compare(judged, limit.report, renamed=renamed).rows or ()
 
-    seen = limit_rows(limit, columns, pairs, compared, identical=judged.asked.identical)
-    return gate.judge_limit(limit, column, seen)
+    limited = Limited(limit, columns, pairs, compared, judged.per, judged.asked.identical)
+    verdict = gate.judge_limit(limit, column, limited.limit_rows())
+    if verdict.worst is None or not verdict.exceeding:
+        return verdict
+    of_category = limited.of_category(verdict.worst.keys)
+    return verdict if of_category is None else gate.beside(verdict, column, of_category)

@@ -9,13 +9,12 @@ from __future__ import annotations
 import math
 import re
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Literal
+from typing import Any, Literal
 
-from nsysconv.diff.change import Change, Number
-from nsysconv.diff.noise import minimum_detectable_change, required_runs
+from nsysconv.diff.change import Change, Number, undecided_words
 from nsysconv.errors import UsageError, available_hint
 from nsysconv.report import Column, Report, Unit, human, report_table, scale_for
 
@@ -51,6 +50,7 @@ _MEASURES = {
     Unit.PCT: ("a percentage", "percentage points (5pp)"),
     Unit.BYTES_PER_S: ("a throughput", ""),
     Unit.FLOP_PER_S: ("a rate of operations", ""),
+    Unit.HZ: ("a clock", ""),
 }
 
 # A `:` may stand in the expression, so the expression is taken whole before the limit is looked for.
@@ -128,8 +128,9 @@ class LimitVerdict:
 
     `worst` became worse the most (or better the least) of the rows that exceed, else of those that leave
     the question open; None where no row has both values. `is_void`: nothing was there to be looked at, by
-    a slip or a failure, and no more data would help. `renamed`: the names of rows on one side only that
-    were set against each other.
+    a slip or a failure, and no more data would help. `renamed`: the names of rows that were set against
+    each other. `exceeding` are all rows that exceed, the worst first; `needs_runs` the runs per side
+    that would decide, None where more runs would not.
     """
 
     limit: Limit
@@ -138,6 +139,8 @@ class LimitVerdict:
     worst: JudgedRow | None
     is_void: bool = False
     renamed: tuple[str, ...] = ()
+    exceeding: tuple[JudgedRow, ...] = ()
+    needs_runs: int | None = None
 
 
 def parse_limit(text: str, columns: Mapping[str, Sequence[Column]], where: str = "") -> Limit:
@@ -175,23 +178,49 @@ def judge_limit(limit: Limit, column: Column, rows: Sequence[LimitRow] | None) -
         return undecided(limit, f"{limit.report} is not recorded on both sides")
     whole = [row for row in rows if row.parts or limit.chooses(row.keys)]
     if not whole:
-        return undecided(limit, _no_row(limit, len(rows)), is_void=True)
+        reason = _no_row(limit, len(rows))
+        if column.is_counted:
+            return LimitVerdict(limit, "within", f"{reason}: 0 on both", None)
+        return undecided(limit, reason, is_void=True)
     least = _least(limit, column, whole)
-    chosen: list[LimitRow] = []
-    for row in whole:
-        together = _judged_row(limit, column, row, least) if row.parts else None
-        fits = together is not None and together.state != "exceeded"
-        chosen += (row,) if fits or not row.parts else row.parts
+    chosen = [each for row in whole for each in _fitting(limit, column, row, least)]
     judged = [m for row in chosen if (m := _judged_row(limit, column, row, least)) is not None]
     without = [row for row in chosen if not (_is_finite(row.base) and _is_finite(row.other))]
     exceeding = [row for row in judged if row.state == "exceeded"]
     unclear = [row for row in judged if row.state == "inconclusive"]
     state: State = "exceeded" if exceeding else "inconclusive" if without or unclear else "within"
     reason = _reason(limit, column, len(chosen), exceeding, unclear, without)
-    renamed = tuple(row.keys for row in chosen if row.parts)
+    worst = _worst_of(exceeding or unclear or judged)
     return LimitVerdict(
-        limit, state, reason, _worst_of(exceeding or unclear or judged), renamed=renamed
+        limit,
+        state,
+        reason,
+        worst,
+        renamed=tuple(row.keys for row in chosen if row.parts),
+        exceeding=tuple(sorted(exceeding, key=lambda row: row.worsening, reverse=True)),
+        needs_runs=_needed_runs(limit, unclear)
+        if state == "inconclusive" and not without
+        else None,
     )
+
+
+def _fitting(limit: Limit, column: Column, row: LimitRow, least: Fraction) -> Iterator[LimitRow]:
+    # The row, or what of its parts is to be judged in its place.
+    together = _judged_row(limit, column, row, least) if row.parts else None
+    if not row.parts or (together is not None and together.state != "exceeded"):
+        yield row
+        return
+    for part in row.parts:
+        yield from _fitting(limit, column, part, least)
+
+
+def beside(verdict: LimitVerdict, column: Column, whole: LimitRow) -> LimitVerdict:
+    """Return the verdict with what becomes of a row that sums up all of the kind of the worst one."""
+    judged = _judged_row(verdict.limit, column, whole, Fraction(0))
+    if judged is None:
+        return verdict
+    text = f"all of {whole.keys}: {_change(judged)}, {judged.state}"
+    return replace(verdict, reason=f"{verdict.reason}; {text}")
 
 
 def _least(limit: Limit, column: Column, chosen: Sequence[LimitRow]) -> Fraction:
@@ -245,10 +274,25 @@ _COLUMNS = (
         optional=True,
     ),
     Column(
+        "exceeding",
+        Unit.TEXT,
+        "All rows that exceed the limit, the worst first, as `name: change; name: change`; null: none "
+        "does.",
+        brief=False,
+        optional=True,
+    ),
+    Column(
         "renamed",
         Unit.TEXT,
-        "Rows in base only and in other only that may be the same under another name, and were set "
-        "against each other.",
+        "Rows of which some replace others, by another name, kind or count, and that were set against "
+        "each other.",
+        optional=True,
+    ),
+    Column(
+        "needs_runs",
+        Unit.COUNT,
+        "Runs per side that would decide; null: it is decided, or more runs would not.",
+        brief=False,
         optional=True,
     ),
     Column("reason", Unit.TEXT, "What the state comes from."),
@@ -258,7 +302,7 @@ _COLUMNS = (
 def limits_report(verdicts: Sequence[LimitVerdict]) -> Report:
     """Return the verdicts as a report of texts for people, a row per limit in the order given."""
     worst = [verdict.worst for verdict in verdicts]
-    data: dict[str, list[str | None]] = {
+    data: dict[str, list[Any]] = {
         "where": [verdict.limit.where or None for verdict in verdicts],
         "limit": [verdict.limit.text for verdict in verdicts],
         "state": [verdict.state for verdict in verdicts],
@@ -267,11 +311,22 @@ def limits_report(verdicts: Sequence[LimitVerdict]) -> Report:
         "other": [human(row.other, row.unit) if row else None for row in worst],
         "change": [_change(row) if row else None for row in worst],
         "interval": [_interval(each.limit, each.worst) for each in verdicts],
+        "exceeding": ["; ".join(map(_row_and_change, each.exceeding)) or None for each in verdicts],
         "renamed": ["; ".join(verdict.renamed) or None for verdict in verdicts],
+        "needs_runs": [verdict.needs_runs for verdict in verdicts],
         "reason": [verdict.reason for verdict in verdicts],
     }
     table = report_table(_COLUMNS, data)
     return Report("limits", "Limits", _COLUMNS, table, row_count=table.num_rows)
+
+
+def _row_and_change(row: JudgedRow) -> str:
+    return f"{row.keys}: {_change(row)}" if row.keys else _change(row)
+
+
+def gate_word(exit_status: int) -> str:
+    """Return what an exit status says of the limits: PASS, FAIL or INCONCLUSIVE."""
+    return {0: "PASS", EXCEEDED: "FAIL"}.get(exit_status, "INCONCLUSIVE")
 
 
 def _interval(limit: Limit, row: JudgedRow | None) -> str | None:
@@ -430,9 +485,9 @@ def _reason(
     worst = _worst_of(unclear)
     if worst is not None:
         of_rows = f"{len(unclear)} of {_row_count(chosen)} undecided: " if chosen > 1 else ""
-        parts.append(of_rows + _unseen(limit, worst))
+        parts.append(of_rows + undecided_words(worst.moved, _share_of(limit, worst)))
     if without:
-        first = f" (first: {without[0].keys})" if without[0].keys else ""
+        first = f", the first {without[0].keys}" if without[0].keys else ""
         parts.append(f"{_row_count(len(without))} without a value on one side{first}")
         if limit.report == "steps" or "per_step" in column.name:
             parts.append("if no steps are annotated, --step-range names the ranges that are steps")
@@ -451,27 +506,16 @@ def _reaches(limit: Limit, change: Change, sign: int) -> bool:
     return nearest <= float(limit.amount)
 
 
-def _unseen(limit: Limit, worst: JudgedRow) -> str:
-    change = worst.moved
-    if change.basis == "none":
-        return "a single run per side does not show how an extreme or a median varies; limit a mean"
-    runs = f"{change.basis_words}: "
-    if change.basis != "repeats":
-        runs = f"a single run per side, assuming {100 * change.noise:.2g} % run-to-run noise: "
-    ratio, spread = change.ratio, change.run_deviation
-    if ratio is None or spread is None or not math.isfinite(ratio.high):
-        if (difference := change.difference()) is None:
-            return f"{runs}too few values"
-        reach = minimum_detectable_change((difference.high - difference.low) / 2)
-        unit = _POINTS if change.points else ""
-        return f"{runs}too few runs to detect a change below {reach:,.3g} {unit}".rstrip()
-    half = minimum_detectable_change(math.log(ratio.high / ratio.low) / 2)
-    text = f"{runs}too few runs to detect a change below {100 * half:.2g} %"
-    share = float(limit.amount) / 100 if limit.kind == "share" else limit.amount / worst.base
-    needed = required_runs(spread, share) if share > 0 else None
-    if needed is None:
-        return text
-    return f"{text}; about {needed} runs per side are needed to detect {100 * share:.3g} %"
+def _share_of(limit: Limit, row: JudgedRow) -> float:
+    # The limit as a share of the row's base; 0 for what has none.
+    if limit.kind == "share":
+        return float(limit.amount) / 100
+    return float(limit.amount / row.base) if row.base and limit.kind == "absolute" else 0.0
+
+
+def _needed_runs(limit: Limit, unclear: Sequence[JudgedRow]) -> int | None:
+    needed = [row.moved.runs_for(_share_of(limit, row)) for row in unclear]
+    return None if None in needed else max(n for n in needed if n is not None)
 
 
 def _row_count(count: int) -> str:

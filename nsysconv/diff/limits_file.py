@@ -1,17 +1,16 @@
-"""Files of limits: `limits = ["overview.kernel_sum_ns:3%"]`, `run_noise = "0.3%"` and the like."""
+"""Files of limits: `limits = ["overview.kernel_sum_ns:3%"]`, `step_range = "step *"` and the like."""
 
 from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from nsysconv.errors import InputError, UsageError, available_hint
 
-_KEYS = ("limits", "run_noise", "inconclusive")
-_TO_INCONCLUSIVE = ("fail", "pass")
+_LIMITS = "limits"
 _FILE_HINT = 'Write, for example: limits = ["overview.kernel_sum_ns:3%"]'
 # A profile that is named by mistake is not read to its end.
 _LARGEST_BYTES = 1_000_000
@@ -32,32 +31,37 @@ class LimitsFile:
     """A file of limits as text, not parsed yet.
 
     `limits` are the texts of limits as `--fail-on` takes them, each with its place, as in
-    `limits.toml:4`. The others are the texts of the options of these names, None where it has none.
+    `limits.toml:4`; `options` the texts of other options of a comparison, by name.
     """
 
     limits: tuple[tuple[str, str], ...]
-    run_noise: str | None
-    inconclusive: str | None
+    options: Mapping[str, str]
 
 
-def read_limits_file(path: str | Path) -> LimitsFile:
-    """Read a file of limits; raise InputError for one that is not TOML, UsageError for its content."""
+def read_limits_file(path: str | Path, options: Sequence[str]) -> LimitsFile:
+    """Read a file of limits, and of these options of a comparison.
+
+    Raises InputError for what is not TOML, UsageError for its content.
+    """
     try:
         text = _text(Path(path))
         values = _parsed_toml(text)
         for key in values:
-            if key not in _KEYS:
-                raise UsageError(f"no key {key!r}", hint=available_hint(key, _KEYS))
+            if key not in (_LIMITS, *options):
+                raise UsageError(f"no key {key!r}", hint=available_hint(key, (_LIMITS, *options)))
         limits = _listed_limits(values)
-        noise, inconclusive = (_option(values, key) for key in ("run_noise", "inconclusive"))
-        if inconclusive is not None and inconclusive not in _TO_INCONCLUSIVE:
-            hint = available_hint(inconclusive, _TO_INCONCLUSIVE)
-            raise UsageError(f"inconclusive = {inconclusive!r}", hint=hint)
+        for name in options:
+            if not isinstance(values.get(name, ""), str):
+                what = f"{name} is not a string but {_kind(values[name])}"
+                raise UsageError(
+                    what, hint=f'Write {name} = "…", as for --{name.replace("_", "-")}'
+                )
     except (InputError, UsageError) as error:
         error.where = f"{path}{error.where}"
         raise
     places = [f"{Path(path).name}:{line}" for line in _lines_of_listed_texts(text)]
-    return LimitsFile(tuple(zip(limits, places, strict=True)), noise, inconclusive)
+    of_options = {name: str(values[name]) for name in options if name in values}
+    return LimitsFile(tuple(zip(limits, places, strict=True)), of_options)
 
 
 def _text(path: Path) -> str:
@@ -104,14 +108,6 @@ def _listed_limits(values: Mapping[str, object]) -> list[str]:
             what = f"limit {number} of {len(listed)} is not a string but {_kind(each)}"
             raise UsageError(what, hint=_FILE_HINT)
     return listed
-
-
-def _option(values: Mapping[str, object], key: str) -> str | None:
-    value = values.get(key)
-    if value is None or isinstance(value, str):
-        return value
-    example = {"run_noise": '"0.3%"', "inconclusive": '"pass"'}[key]
-    raise UsageError(f"{key} is not a string but {_kind(value)}", hint=f"Write {key} = {example}")
 
 
 def _kind(value: object) -> str:

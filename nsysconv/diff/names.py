@@ -18,6 +18,7 @@ from typing import Literal, cast, get_args
 from nsysconv.notes import Note, Severity
 from nsysconv.report import MISSING, Report, report_table
 from nsysconv.timeline.arrays import factorize
+from nsysconv.timeline.host_activity import OF_SYSTEM, OUTSIDE
 from nsysconv.timeline.timeline import Timeline
 
 Match = Literal["exact", "signature", "name"]
@@ -343,24 +344,7 @@ def _closure(text: str) -> str:
 
 
 _SYMBOLS_ONLY = "symbols-only"
-_AMD = re.compile(r"AMD|Instinct|Radeon|gfx[0-9]", re.IGNORECASE)
-_INTEL = re.compile("Intel", re.IGNORECASE)
 _HIP = re.compile(r"^hip(?=[A-Z])")
-
-
-def vendors_differ(base: Iterable[Timeline], other: Iterable[Timeline]) -> bool:
-    """Return whether no vendor has GPUs on both sides, as far as both sides record what they are."""
-    first, second = _vendors(base), _vendors(other)
-    return bool(first and second) and not first & second
-
-
-def _vendors(side: Iterable[Timeline]) -> set[str]:
-    names = [row["name"] for timeline in side for row in timeline.profile.rows("device")]
-    return {
-        "AMD" if _AMD.search(name) else "Intel" if _INTEL.search(name) else "NVIDIA"
-        for name in names
-        if name
-    }
 
 
 def call_name_key() -> NameKey:
@@ -419,3 +403,21 @@ def without_operator_numbers(report: Report) -> Report:
     names = [range_key(name) for name in report.table.column(place).to_pylist()]
     renamed = report_table([report.columns[place]], {"name": names})
     return replace(report, table=report.table.set_column(place, "name", renamed.column(0)))
+
+
+def without_system(report: Report) -> Report:
+    """Return idle time by activity as if the operating system had said nothing of threads."""
+    if report.table is None:
+        return report
+    table = report.table
+    seen = table.column("activity").to_pylist()
+    for name, instead in zip(("activity", "name"), OUTSIDE, strict=True):
+        place = table.column_names.index(name)
+        cells = table.column(place).to_pylist()
+        cells = [
+            instead if kind in OF_SYSTEM else cell for kind, cell in zip(seen, cells, strict=True)
+        ]
+        table = table.set_column(
+            place, name, report_table([report.columns[place]], {name: cells}).column(0)
+        )
+    return replace(report, table=table)

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import bisect
 import math
+import re
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
+from nsysconv.codes import COMMUNICATION
 from nsysconv.timeline.account import Account
 from nsysconv.timeline.steps import MIN_STEPS
 
@@ -47,8 +49,10 @@ machine, calls and operators 18 and 20 %, kernels 0.1 % (tests/recorded, `same`)
 varies less.
 """
 
+FEWEST_RUNS = 3
+"""Runs per side from which on they show how runs differ."""
+
 _NORMAL = 1.96
-_FEWEST_RUNS = 3
 _MOST_RUNS = 1000
 
 # The two slowest cosines, c_1 and c_2, hold drift; c_3 to c_8, or further, hold the rest of the slow
@@ -90,9 +94,14 @@ class ConfidenceInterval:
 
 # -- what runs are assumed to differ by, where each side is one
 
-Maker = Literal["host", "span", "wait"]
+Maker = Literal["host", "span", "wait", "kernels", "copies"]
 
-_HOST_BOUND_SHARE = 0.1
+WAITING_SHARE = 0.1
+"""More than this share of waiting makes a time that of what is waited for."""
+
+_PAGEABLE = "Pageable"
+# Columns that hold a time, or follow from one.
+_TIMED = re.compile(r"_ns$|_per_s$")
 _IDLE_BY_THE_HOST = ("idle_host", "idle_launch", "idle_unknown")
 _HOST_TIMES = ("host_sum_ns", "host_self_sum_ns", "backward_host_sum_ns", "api_sum_ns")
 _QUEUES = ("launch_latency_avg_ns", "launch_latency_med_ns", "queue_sum_ns", "queue_avg_ns",
@@ -101,23 +110,29 @@ _GAPS = ("gap_count", "gap_sum_ns", "per_step_ns", "host_sum_ns", "launch_sum_ns
          "migration_sum_ns", "profiler_sum_ns", "unknown_sum_ns", "end_sum_ns",
          "device_max_sum_ns")  # fmt: skip
 HOST_COLUMNS: Mapping[str, Mapping[Maker, tuple[str, ...]]] = {
-    "overview": {"span": ("window_ns",), "wait": ("idle_ns", "idle_pct")},
+    "overview": {"span": ("window_ns",), "wait": ("idle_ns", "idle_pct"),
+                 "kernels": ("kernel_sum_ns", "kernel_union_ns"), "copies": ("memcpy_sum_ns",)},
     "processes": {"host": ("api_sum_ns",)},
     "api_vs_kernel": {"host": ("api_sum_ns", "per_step_ns"),
                       "wait": ("launch_latency_avg_ns", "queue_avg_ns")},
     "launch_stats": {"host": ("api_sum_ns", "api_med_ns", "api_max_ns"), "wait": _QUEUES},
     "idle_summary": {"wait": _GAPS},
     "idle_host": {"wait": ("gap_count", "host_sum_ns", "device_max_sum_ns")},
-    "comm_overlap": {"span": ("window_ns",), "wait": ("idle_ns",)},
+    "comm_overlap": {"span": ("window_ns",),
+                     "wait": ("idle_ns", "communication_union_ns", "exposed_communication_ns",
+                              "overlap_ns")},
+    "collectives": {"wait": ("kernel_sum_ns", "wait_sum_ns")},
     "gpu_utilization": {"span": ("window_ns",), "wait": ("gpu_utilization_pct",)},
     "steps": {"span": ("dur_ns", "avg_ns", "trimmed_ns", "period_ns"),
+              "wait": ("communication_ns",),
               "host": ("between_ns", "runtime_ns", "cpu_ns", "data_loader_ns", "other_ns")},
     "operators": {"host": _HOST_TIMES},
     "modules": {"host": _HOST_TIMES[:3]},
     "ranges": {"host": ("range_sum_ns", "self_sum_ns", "avg_ns", "med_ns", "min_ns", "max_ns")},
 }  # fmt: skip
 """Columns that the host makes, by report: its own times; spans of host and GPU together; and waits of
-one for the other. All others are the GPU's work."""
+one for the other; and the GPU's work with what waits in it, communication and copies of pageable memory.
+All others are the GPU's work."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +141,9 @@ class RunNoise:
 
     Of what the GPU does: `stepped` where steps show the rest, else `single`. `host` is that of the host's
     times, `span` that of steps and windows where the GPU waits for the host (None: as what the GPU does),
-    `wait` that of waits (None: unknown, for they are what two times differ by).
+    `wait` that of waits (None: unknown, for they are what two times differ by). `communicates`: more than
+    a tenth of the kernels' time is of communication, which waits; `is_pageable`: as much of the copies'
+    time of pageable memory; `is_cold`: as much of a window is such copies, or the loading of code.
     """
 
     stepped: float = UNKNOWN_RUN_NOISE
@@ -134,34 +151,61 @@ class RunNoise:
     host: float = HOST_RUN_NOISE
     span: float | None = None
     wait: float | None = None
+    communicates: bool = False
+    is_pageable: bool = False
+    is_cold: bool = False
 
     @classmethod
     def known(cls, deviation: float) -> RunNoise:
         """Return the noise of runs that are known to differ by so much, whatever is measured."""
         return cls(deviation, deviation, deviation, deviation, deviation)
 
-    def of(self, report: str, column: str, *, by_step: bool) -> float | None:
-        """Return the noise of a column of a report; None where one run per side shows nothing of it."""
+    def of(
+        self, report: str, column: str, *, by_step: bool, row: Mapping[str, Any] | None = None
+    ) -> float | None:
+        """Return the noise of a column of a report; None where one run per side shows nothing of it.
+
+        `row` has the keys and texts of the row: what waits for other ranks, or for the host, varies as
+        they do.
+        """
         makers = HOST_COLUMNS.get(report, {})
         maker = next((maker for maker, names in makers.items() if column in names), None)
-        if maker == "wait":
+        if maker == "wait" or (
+            row and maker is None and _TIMED.search(column) and _waits(report, row)
+        ):
             return self.wait
         if maker == "host":
             return self.host
+        if (maker == "kernels" and self.communicates) or (maker == "copies" and self.is_pageable):
+            return self.wait
         return self.of_span(by_step=by_step) if maker == "span" else self._of_gpu(by_step=by_step)
 
-    def of_span(self, *, by_step: bool) -> float:
-        """Return the noise of the time of a step, or of the window."""
+    def of_span(self, *, by_step: bool) -> float | None:
+        """Return the noise of the time of a step, or of the window; None: nothing is known of it."""
+        if self.is_cold and not by_step:
+            return self.wait
         return self._of_gpu(by_step=by_step) if self.span is None else self.span
 
     def _of_gpu(self, *, by_step: bool) -> float:
         return self.stepped if by_step else self.single
 
 
+def _waits(report: str, row: Mapping[str, Any]) -> bool:
+    # Kernels of communication wait for other ranks, copies of pageable memory for the host to copy it.
+    if report in ("kernels", "kernel_categories"):
+        return row.get("category") == COMMUNICATION
+    return report == "transfers" and is_pageable(row)
+
+
+def is_pageable(copies: Mapping[str, Any]) -> bool:
+    """Return whether a row of `transfers` is of copies from or to pageable memory."""
+    return _PAGEABLE in (copies["src_kind"], copies["dst_kind"])
+
+
 def waits_for_the_host(accounts: Iterable[Account]) -> bool:
     """Return whether the GPU of an account is idle for more than a tenth of it, for the host was late."""
     return any(
-        sum(each.times[name] for name in _IDLE_BY_THE_HOST) > _HOST_BOUND_SHARE * each.span.length
+        sum(each.times[name] for name in _IDLE_BY_THE_HOST) > WAITING_SHARE * each.span.length
         for each in accounts
     )
 
@@ -236,7 +280,7 @@ def required_runs(deviation: float, limit: float) -> int | None:
         quantiles = t_quantile(CONFIDENCE, degrees) + t_quantile(0.6, degrees)
         return quantiles * deviation * math.sqrt(2 / runs) <= limit
 
-    possible = range(_FEWEST_RUNS, _MOST_RUNS + 1)
+    possible = range(FEWEST_RUNS, _MOST_RUNS + 1)
     place = bisect.bisect_left(possible, True, key=is_enough)
     return possible[place] if place < len(possible) else None
 
