@@ -66,6 +66,29 @@ def api_roles() -> Mapping[str, Sequence[str]]:
     return tomllib.loads(text)
 
 
+@lru_cache(maxsize=4096)
+def role_of(name: str) -> str | None:
+    """Return the first role of an API function, by its documented name; None: it has none."""
+    return next((role for role in api_roles() if called(role)(name)), None)
+
+
+_AROUND_OS_NAME = re.compile(r"^_+(?:libc_|GI_)?|(?:_unlocked|_chk|64|_nocancel)+$|@.*$")
+
+
+def os_role(name: str) -> str | None:
+    """Return what a function of the OS's runtime libraries waits for, by os_roles.toml; None: nothing.
+
+    A word before its name, as of other versions of it, and one behind it (`__open64`) do not count.
+    """
+    return _os_roles().get(_AROUND_OS_NAME.sub("", name))
+
+
+@cache
+def _os_roles() -> Mapping[str, str]:
+    text = Path(__file__).with_name("os_roles.toml").read_text(encoding="utf-8")
+    return {name: role for role, names in tomllib.loads(text).items() for name in names.split()}
+
+
 WHOLE = 4000
 """Names of more characters are written as a whole at most once, however many rows or events have them."""
 

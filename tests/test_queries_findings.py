@@ -41,8 +41,6 @@ from nsysconv.timeline.slices import Slice
 sys.path.insert(0, str(ROOT / "scripts"))
 import score_findings
 
-_UNITS = {"recording": "% of the recording", "window": "% of the window"}
-
 
 def ask(case: Case) -> Report:
     """The findings of a case, with its rule on."""
@@ -100,7 +98,9 @@ def test_prose_name_reports_and_details() -> None:
         parse_spec(each.report)
         assert each.kind in (SAVING, COST, RISK), rule
         assert "cuda" in each.advice, rule
-        assert set(each.advice) <= {"cuda", "hip", "pytorch", "exchange", "range", "capture"}, rule
+        cases = {"exchange", "range", "capture", "waits", "blocked", "faults",
+                 "occupancy", "input", "lock", "sleep", "core"}  # fmt: skip
+        assert set(each.advice) <= {"cuda", "hip", "pytorch", *cases}, rule
         assert len(max(each.advice.values(), key=len)) <= 100, rule
 
 
@@ -509,7 +509,8 @@ CLASSES_OF = {
     "start_up": ("before_ns",),
     "tear_down": ("after_ns",),
     "module_loading": _IDLE,
-    "warm_up": _IDLE,
+    "warm_up": ("computation_union_ns", *_IDLE),
+    "tf32_matmul": ("computation_union_ns",),
     "launch_bound": ("idle_host_ns", "idle_launch_ns"),
     "host_bound": ("idle_host_ns",),
     "sync_each_kernel": _IDLE,
@@ -520,6 +521,7 @@ CLASSES_OF = {
     "queue_wait": ("idle_queue_ns",),
     "idle_unknown": ("idle_unknown_ns",),
     "data_loader": _IDLE,
+    "host_wait": ("idle_host_ns",),
     "profiler_overhead": _IDLE,
     "copy_bound": _COPIES,
     "pageable_copies": ("exposed_communication_ns", "exposed_memcpy_ns"),

@@ -181,7 +181,7 @@ def test_marks_functions_and_what_has_no_time_are_no_steps() -> None:
 def tables_read(monkeypatch: pytest.MonkeyPatch, *rows: Row) -> set[str]:
     """The tables of which columns are read to count steps."""
     found: set[str] = set()
-    with opened(*rows) as profile:
+    with opened(*rows, examined=True) as profile:
         columns = profile.profile.columns
 
         def noting(table: str, names: Collection[str]) -> Any:

@@ -20,8 +20,6 @@ from nsysconv.queries.timeline_tiles import FACTOR, MOST_ROWS
 from nsysconv.timeline import arrays
 from nsysconv.timeline.tiles import Rows, cut_into_tiles, joined
 
-LANE = ("device_id", "stream_id", "tid", "row")
-
 
 def tiles(*rows: Row, bins: int = 4, levels: int = 1, **options: Any) -> list[dict[str, Any]]:
     return answers(f"timeline_tiles:bins={bins}:levels={levels}", *rows, **options)

@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 from conftest import REAL, few, real
 from diff_workloads import SOURCES, training
-from small_store import Call, Kernel, Memcpy, Range, opened
+from small_store import Call, Kernel, Memcpy, Memset, Migration, Range, opened
 from workload import Events
 
 from nsysconv import api
+from nsysconv.facts import Fact
 from nsysconv.store.read import Profile
 from nsysconv.timeline.soundness import is_sound
 from nsysconv.timeline.timeline import Timeline
@@ -24,7 +25,7 @@ from nsysconv.timeline.timeline import Timeline
 MS, S = 1_000_000, 1_000_000_000
 NEW = {
     "events-outside", "ops-before-launch", "leftover-ops", "overrunning-ops", "launches-without-work",
-    "launches-failed", "graph-replays-unequal",
+    "launches-failed", "graph-replays-unequal", "sizes-impossible",
 }  # fmt: skip
 
 Found = dict[str, tuple[int, int, str]]
@@ -239,6 +240,22 @@ def test_idle_time_behind_a_launch_without_work_has_no_cause() -> None:
 # -- seen by blocks
 
 
+@pytest.mark.parametrize("size", [-1, (1 << 50) + 1, 1 << 62])
+def test_sizes_that_cannot_be(size: int) -> None:
+    """Their bytes are not recorded; a pebibyte, and what is not recorded, are no fault."""
+    copies = [
+        Memcpy(start, start + 10, bytes=each)
+        for start, each in ((0, 100), (20, size), (40, size), (60, None), (80, 1 << 50))
+    ]
+    sets = (Memset(100, 110, bytes=size), Memset(120, 130, bytes=8))
+    with opened(*copies, *sets) as profile:
+        (note,) = (note for note in profile.timeline.profile.notes if note.slug == "sizes-impossible")
+        assert (note.count, note.of, note.where) == (3, 7, "memcpy:2")
+        assert note.facts == {Fact.MEMCPYS, Fact.MEMSETS}
+        rows = profile.report("transfers").rows()
+    assert [(row["memcpy_count"], row["bytes_sum"]) for row in rows] == [(5, 100 + (1 << 50))]
+
+
 def test_what_is_sound_is_seen_by_blocks() -> None:
     """Kernels follow each other to 1 ms, up to a second before their calls, and each call has one."""
     pair = launched((10 * MS, 20 * MS), (19 * MS, 30 * MS))
@@ -262,10 +279,12 @@ def test_what_is_sound_is_seen_by_blocks() -> None:
         [*launched((10 * MS, 20 * MS)), Kernel(5, 9)],
         [*launched((10 * MS, 20 * MS)), Kernel(110 * S, 111 * S, stream=8)],
         [*launched((10 * MS, 20 * MS)), Call(5, 9, 3, name="cudaGraphLaunch")],
+        [*launched((10 * MS, 20 * MS)), Migration(20 * MS, 21 * MS, bytes=-1)],
+        [*launched((10 * MS, 20 * MS)), Call(5, 9, 3), Memcpy(20 * MS, 21 * MS, 3, bytes=1 << 60)],
         [*launched((10 * MS, 20 * MS)), Call(5, 9, 1 << 40), Kernel(20, 30, 1 << 40, stream=8)],
     ],
     ids=["overrun", "one start", "of two tables", "early", "one id twice", "lost", "left", "outside",
-         "graph", "far id"],
+         "graph", "a size", "another size", "far id"],
 )  # fmt: skip
 def test_what_only_an_examination_can_tell_is_not_called_sound(rows: list[Any]) -> None:
     assert not seems_sound(*rows)
@@ -312,7 +331,7 @@ def test_a_public_report_is_answered_alike_in_place_and_stored(name: str, tmp_pa
     assert FILES[name] in answers[0][0]
     again = api.import_files([store], tmp_path / "copy.db")
     with api.open(tmp_path / "copy.db") as profile:
-        assert profile.profile.is_examined
+        assert profile.profile.attributes["examined"]
         assert found_in(profile.timeline) == answers[0][0]
         assert [note.slug for note in again.files[0].imported[0].notes].count(FILES[name]) == 1
     assert not api.check(store).rows()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -26,7 +27,7 @@ from nsysconv.queries.columns import (
 from nsysconv.queries.contract import ColumnValues, Query, Request, Result
 from nsysconv.queries.split import BY_SPLIT, DeviceSums, spread_columns
 from nsysconv.report import MISSING, Column, Unit
-from nsysconv.timeline import idle
+from nsysconv.timeline import host_activity, idle
 from nsysconv.timeline.arrays import blocks, counts, decade, distinct, factorize, sums
 from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.steps import STEP_FACTS
@@ -34,7 +35,11 @@ from nsysconv.timeline.timeline import Timeline
 
 K = TypeVar("K", bound=Hashable)
 
-_HOST_FACTS = {Fact.DIRECTIVES, Fact.PYTHON_FUNCTIONS, Fact.DEVICES, Fact.OVERHEAD, *STEP_FACTS}
+_HOST_FACTS = {
+    *(Fact.DIRECTIVES, Fact.PYTHON_FUNCTIONS, Fact.OSRT_CALLS, Fact.SCHEDULING),
+    *(Fact.DEVICES, Fact.OVERHEAD),
+    *STEP_FACTS,
+}
 """Facts that describe what the host did in a gap, besides its API calls."""
 
 _KIND = key_column(
@@ -94,7 +99,7 @@ def compute(timeline: Timeline, request: Request) -> Result:
         durations = np.concatenate([each.dur for each in gap_lists])
         shortest = int(np.partition(durations, total - request.limit)[total - request.limit])
         gap_lists = [each.take(each.dur >= shortest) for each in gap_lists]
-    activities = idle.host_activity(timeline, request.range_names)
+    activities = host_activity.host_activity(timeline, request.range_names)
     names = _Names(timeline)
     columns: dict[str, list[Any]] = {column.name: [] for column in COLUMNS[1:]}
     for each in gap_lists:
@@ -116,7 +121,7 @@ def _add(
     columns: dict[str, list[Any]],
     timeline: Timeline,
     device_gaps: idle.Gaps,
-    activities: idle.HostActivity,
+    activities: host_activity.HostActivity,
     names: _Names,
 ) -> None:
     columns["start_ns"] += device_gaps.start.tolist()
@@ -140,7 +145,7 @@ def _add(
 
 
 def longest_activity(
-    device_gaps: idle.Gaps, activities: idle.HostActivity
+    device_gaps: idle.Gaps, activities: host_activity.HostActivity
 ) -> tuple[list[str | None], list[int | None]]:
     """Return per gap the activity with the largest share of its host part, and that share."""
     names: list[str | None] = [None] * len(device_gaps)
@@ -277,27 +282,40 @@ _HOST_COLUMNS = (
         "activity",
         "What the launching thread was in: its outermost API call (api_call), else its innermost "
         "operator, else directive (an OpenACC or OpenMP construct), else python_function, else range; "
-        "else outside of all.",
+        "else its outermost call of the OS's runtime libraries (os_call), else thread: whether it ran "
+        "on a CPU; else outside of all.",
     ),
-    key_column("name", "Name of the call, operator, construct, function or range."),
+    key_column(
+        "name", "Name of the call, operator, construct, function or range; state of the thread."
+    ),
     count_column(
         "gap_count",
         "Gaps without any GPU operation in whose host part it occurs. " + WINDOW,
         better="less",
     ),
     sum_column("host_sum_ns", "Its share of those host parts.", "gap_count"),
+    Column(
+        "function",
+        Unit.TEXT,
+        "The function, with its library, that most samples of the thread saw in this time, on all "
+        "devices; null: fewer than 10 samples, or its name is not known.",
+        optional=True,
+    ),
     *spread_columns("host_sum_ns"),
 )
 
 
 def _host(timeline: Timeline, request: Request) -> ColumnValues:
     """Return one row per activity and name, most time first: all host parts of the gaps."""
-    activities = idle.host_activity(timeline, request.range_names)
+    activities = host_activity.host_activity(timeline, request.range_names)
     rows = DeviceSums(timeline, request.split, "host_sum_ns", "gap_count")
+    seen: defaultdict[tuple[str, str], Counter[tuple[str, str | None]]] = defaultdict(Counter)
     for device_gaps in idle.gaps(timeline, "no_op"):
         on_thread = idle.drop_threadless_host_parts(timeline, device_gaps)
         by_label: dict[int, list[int]] = {}
         for pieces in activities.split(on_thread):
+            for label, functions in activities.sampled_in(pieces).items():
+                seen[activities.name(label)].update(functions)
             label_number, (labels,) = factorize(pieces.label)
             times = sums(label_number, pieces.time, len(labels))
             # A gap counts once for a label, however many pieces of it bear the label.
@@ -317,6 +335,7 @@ def _host(timeline: Timeline, request: Request) -> ColumnValues:
     values = {
         "activity": [kind for _, (kind, _) in rows.keys],
         "name": [name for _, (_, name) in rows.keys],
+        "function": [host_activity.most_sampled(seen[key]) for _, key in rows.keys],
         **rows.values(),
     }
     order = sorted(range(len(rows.keys)), key=lambda i: -values["host_sum_ns"][i])
@@ -326,7 +345,7 @@ def _host(timeline: Timeline, request: Request) -> ColumnValues:
 IDLE_HOST = Query(
     title="CPU-bound idle time: what the host did meanwhile",
     needs={Fact.KERNELS, Fact.API_LINKS, Fact.THREADS},
-    uses=_HOST_FACTS,
+    uses={*_HOST_FACTS, Fact.CPU_SAMPLES},
     columns=_HOST_COLUMNS,
     compute=_host,
 )

@@ -32,6 +32,7 @@ from nsysconv.timeline.flop import (
     uncounted,
 )
 from nsysconv.timeline.operator_calls import OperatorCalls, operator_calls
+from nsysconv.timeline.peaks import KINDS, Peaks, common_peaks, kinds_of_calls
 from nsysconv.timeline.timeline import Timeline
 
 RATES = Option(
@@ -43,15 +44,16 @@ RATES = Option(
 PEAK_FLOP = Option(
     "peak_flop_per_s",
     0.0,
-    "Operations per second that the GPU can do (989e12), for shares of it; 0: no shares.",
+    "Operations per second that the GPU can do (989e12), for shares of it; 0: the peak of the device for "
+    "the types of each row.",
 )
 _PEAK_BYTES = Option(
     "peak_bytes_per_s",
     0.0,
-    "Bytes per second that the GPU's memory can move (3.35e12), for shares of it; 0: no shares.",
+    "Bytes per second that the GPU's memory can move (3.35e12), for shares of it; 0: the device's peak.",
 )
 RATES_OPTIONS = (RATES, PEAK_FLOP, _PEAK_BYTES)
-"""The options of rates. No peak is known here: it depends on types, clocks and the model's form."""
+"""The options of rates."""
 
 
 RATES_VIEW = View(
@@ -80,9 +82,22 @@ RATES_VIEW = View(
         Column(
             "peak_flop_pct",
             Unit.PCT,
-            "`flop_per_s` of the peak that was given.",
+            "`flop_per_s` of the peak: the one that was given, else `peak_flop_per_s`.",
             optional=True,
             better="more",
+        ),
+        Column(
+            "peak_kind",
+            Unit.TEXT,
+            "Kind of that peak: type, and whether with Tensor Cores; given; null: not known.",
+            optional=True,
+        ),
+        Column(
+            "peak_flop_per_s",
+            Unit.FLOP_PER_S,
+            "That peak, dense; null: not known for this device or type.",
+            brief=False,
+            optional=True,
         ),
         Column("flop_per_byte", Unit.REAL, "Arithmetic intensity: operations for each byte."),
         Column(
@@ -94,7 +109,7 @@ RATES_VIEW = View(
         Column(
             "peak_bytes_pct",
             Unit.PCT,
-            "`operand_throughput_bytes_per_s` of the peak that was given.",
+            "`operand_throughput_bytes_per_s` of the peak that was given, else of the device's memory.",
             optional=True,
             better="more",
         ),
@@ -115,6 +130,7 @@ RATES_VIEW = View(
         ),
     ),
 )
+_GIVEN = "given"
 MOST_SUM = 1 << 62
 """Sums above this are not given: they may be more than an integer holds."""
 
@@ -165,15 +181,22 @@ def rates(timeline: Timeline, request: Request) -> Result:
         **work.by_group(group, count),
         "device_union_sum_ns": sums(group, time, count) if known else [None] * count,
     }
+    known_peaks = common_peaks(timeline)
+    values |= _peaks(request, known_peaks, count)
+    if known_peaks is not None and not request.options[PEAK_FLOP.name]:
+        kind = kinds_of_calls(timeline, calls, flop != MISSING, known_peaks)[shown]
+        values |= _own_peaks(kind, group, known_peaks, count)
     notes = [uncounted_note(uncounted(timeline, calls, flop)[1])]
     for share, rate, peak in (
         ("peak_flop_pct", "flop_per_s", PEAK_FLOP.name),
         ("peak_bytes_pct", "operand_throughput_bytes_per_s", _PEAK_BYTES.name),
     ):
-        values[share] = [None] * count
-        if request.options[peak]:
-            values[share] = _shares(values[rate], request.options[peak])
-            notes.append(_above(values[share], peak))
+        pairs = zip(values[rate], values[peak], strict=True)
+        values[share] = [float(percent(a, b)) if a is not None and b else None for a, b in pairs]
+        notes.append(above_note(values[share], peak))
+    if not all(request.options[peak.name] for peak in (PEAK_FLOP, _PEAK_BYTES)):
+        notes.append(peaks_note(timeline))
+    del values[_PEAK_BYTES.name]
     spent, texts = sums(group, time, count).tolist(), (values["name"], values["shapes"])
     order = sorted(
         range(count),
@@ -230,11 +253,44 @@ def _shown_types(text: str) -> str:
     return ", ".join(tensors[: 1 if len(set(tensors)) == 1 else None])
 
 
-def _shares(achieved: Sequence[float | None], peak: float) -> list[float | None]:
-    return [None if each is None else float(percent(each, peak)) for each in achieved]
+def _peaks(request: Request, peaks: Peaks | None, count: int) -> dict[str, list[Any]]:
+    # The peaks that were given, else the device's of its memory.
+    flop, moved = request.options[PEAK_FLOP.name], request.options[_PEAK_BYTES.name]
+    own = None if peaks is None else peaks.bytes_per_s
+    return {
+        "peak_kind": [_GIVEN if flop else None] * count,
+        PEAK_FLOP.name: [flop or None] * count,
+        _PEAK_BYTES.name: [moved or own] * count,
+    }
 
 
-def _above(shares: Sequence[float | None], peak: str) -> Note:
+def _own_peaks(kind: Array, group: Array, peaks: Peaks, count: int) -> dict[str, list[Any]]:
+    # Of calls in one row with several kinds, the row has the highest peak, which none exceeds.
+    order = tuple(KINDS)
+    best: list[str | None] = [None] * count
+    for row, place in sorted(set(zip(group.tolist(), kind.tolist(), strict=True))):
+        if place >= 0:
+            both = [each for each in (best[row], order[place]) if each is not None]
+            best[row] = max(both, key=lambda each: peaks.flop_per_s[each])
+    return {
+        "peak_kind": [None if each is None else KINDS[each] for each in best],
+        PEAK_FLOP.name: [None if each is None else peaks.flop_per_s[each] for each in best],
+    }
+
+
+def peaks_note(timeline: Timeline) -> Note:
+    """Return the note on which device's peaks shares are of, and where these are from; or on none."""
+    peaks = common_peaks(timeline)
+    names = {row["name"] or "a device without a name" for row in timeline.profile.rows("device")}
+    devices = ", ".join(sorted(names)) or "the device"
+    if peaks is None:
+        text = f"no peak is known for {devices}, so there are no shares of it"
+        return Note("peak-unknown", Severity.INFO, text)
+    return Note("peak-used", Severity.INFO, f"shares are of the peaks of {devices}: {peaks.source}")
+
+
+def above_note(shares: Sequence[float | None], peak: str) -> Note:
+    """Return the note on shares above 100 % of a peak; `peak` is its name."""
     text = f"rates are above {peak}: it is for another type or clock, or less was done than counted"
     known = [each for each in shares if each is not None]
     above = sum(each > 100 for each in known)

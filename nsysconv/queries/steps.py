@@ -21,13 +21,21 @@ from nsysconv.queries.columns import (
     step_pattern,
 )
 from nsysconv.queries.contract import CALL_FACTS, Array, Query, Request, Result
-from nsysconv.queries.operator_rates import MOST_SUM, PEAK_FLOP, check_peak, uncounted_note
+from nsysconv.queries.operator_rates import (
+    MOST_SUM,
+    PEAK_FLOP,
+    above_note,
+    check_peak,
+    peaks_note,
+    uncounted_note,
+)
 from nsysconv.report import MISSING, Column, Unit
 from nsysconv.timeline import steps as found_in
 from nsysconv.timeline.annotations import ranges
 from nsysconv.timeline.arrays import distinct
 from nsysconv.timeline.flop import flop_of_calls, uncounted
-from nsysconv.timeline.operator_calls import operator_calls
+from nsysconv.timeline.operator_calls import OperatorCalls, operator_calls
+from nsysconv.timeline.peaks import KINDS, common_peaks, kinds_of_calls
 from nsysconv.timeline.steps import BETWEEN, STEP_FACTS, WHOLE, Steps, class_times
 from nsysconv.timeline.timeline import Timeline
 
@@ -72,8 +80,8 @@ COLUMNS = (
     Column(
         "mfu_pct",
         Unit.PCT,
-        "Model FLOP utilization: `flop_per_s` of the peak that was given; null: not of all kernels that "
-        "do such work the operations are known.",
+        "Model FLOP utilization: `flop_per_s` of the peak that was given, else of the peaks of the GPUs "
+        "for the types; null: not of all kernels that do such work the operations and peaks are known.",
         better="more",
         optional=True,
     ),
@@ -122,11 +130,12 @@ def compute(timeline: Timeline, request: Request) -> Result:
     Times of classes are null where the clocks disagree.
     """
     peak = request.options[PEAK_FLOP.name]
+    check_peak("steps", PEAK_FLOP.name, peak)
     works: _Works = {}
     notes: tuple[Note, ...] = ()
-    if peak:
-        check_peak("steps", PEAK_FLOP.name, peak)
-        works, notes = _works(timeline, step_pattern(request))
+    has_shapes = Fact.INPUT_SHAPES in timeline.profile.facts
+    if peak or (has_shapes and common_peaks(timeline) is not None):
+        works, notes = _works(timeline, step_pattern(request), peak)
     columns: dict[str, list[Any]] = {column.name: [] for column in COLUMNS[1:]}
     for steps in steps_of(timeline, request, "steps"):
         between = steps.between()
@@ -144,12 +153,13 @@ def compute(timeline: Timeline, request: Request) -> Result:
         lengths = (steps.end - steps.start).tolist()
         for step, length in zip(_names(steps), lengths, strict=True):
             work = works.get((steps.pid, *step))
-            rates = work.rates(length, peak) if work else _NO_RATES
+            rates = work.rates(length) if work else _NO_RATES
             for name, value in zip(_RATES, rates, strict=True):
                 columns[name].append(value)
         for name in _RATES:
             columns[name] += [None] * (len(keys) - len(steps))
-    return Result(columns, notes=notes)
+    above = above_note(columns["mfu_pct"], PEAK_FLOP.name)
+    return Result(columns, notes=(*notes, above) if above.count else notes)
 
 
 STEPS = Query(
@@ -161,7 +171,7 @@ STEPS = Query(
         replace(
             PEAK_FLOP,
             doc="Operations per second that the GPUs of a process can do together (989e12), for the "
-            "model FLOP utilization; 0: none.",
+            "model FLOP utilization; 0: the devices' peaks for the types.",
         ),
     ),
     columns=COLUMNS,
@@ -178,17 +188,19 @@ def _rows(values: Array, count: int) -> list[int]:
 @dataclass(frozen=True)
 class _Work:
     # What was done in a step: its whole length, the operations of the operators that begin in it as
-    # annotated, and whether these are all of the GPU's.
+    # annotated, the time that they would take at the peak, and whether these are all of the GPU's and
+    # have a peak.
     length: int
     flop: int
+    at_peak_ns: float
     is_all: bool
 
-    def rates(self, length: int, peak: float) -> tuple[int | None, float | None, float | None]:
+    def rates(self, length: int) -> tuple[int | None, float | None, float | None]:
         """Return the values of _RATES; of a part of the step, which is shorter, there are none."""
         if length != self.length or not length or not self.flop or self.flop > MOST_SUM:
             return _NO_RATES
-        rate = 1e9 * self.flop / length
-        return self.flop, rate, 100 * rate / peak if self.is_all else None
+        utilization = 100 * self.at_peak_ns / length if self.is_all else None
+        return self.flop, 1e9 * self.flop / length, utilization
 
 
 _Works = dict[tuple[int, str, int], _Work]
@@ -196,13 +208,14 @@ _RATES = ("flop_sum", "flop_per_s", "mfu_pct")
 _NO_RATES = (None, None, None)
 
 
-def _works(timeline: Timeline, pattern: str) -> tuple[_Works, tuple[Note, ...]]:
-    # By process, name and occurrence of the step, whatever the slice.
+def _works(timeline: Timeline, pattern: str, peak: float) -> tuple[_Works, tuple[Note, ...]]:
+    # By process, name and occurrence of the step, whatever the slice. `peak`: 0 for the devices' own.
     whole = timeline.whole
     calls = operator_calls(whole)
     flop = flop_of_calls(whole, calls)
     known = np.flatnonzero(flop != MISSING)
     known = known[np.argsort(calls.spans.start[known], kind="stable")]
+    at_peak = _at_peak(whole, calls, flop, peak)
     kernels, without = uncounted(whole, calls, flop)
     begun = _launched(whole, kernels[without])
     lengths = {
@@ -216,6 +229,10 @@ def _works(timeline: Timeline, pattern: str) -> tuple[_Works, tuple[Note, ...]]:
         others = np.sort(begun[whole.ops.pid[kernels[without]] == mine.pid])
         # As Python's integers, which have no end.
         upto = [0, *accumulate(flop[here].tolist())]
+        times = at_peak[here]
+        lacking = [0, *np.cumsum(np.isnan(times)).tolist()]
+        spent = [0.0, *np.cumsum(np.nan_to_num(times)).tolist()]
+        devices = 1 if peak else max(1, len(distinct(whole.ops.device[whole.ops.pid == mine.pid])))
         for step, low, high in zip(
             _names(mine), mine.start.tolist(), mine.end.tolist(), strict=True
         ):
@@ -223,10 +240,17 @@ def _works(timeline: Timeline, pattern: str) -> tuple[_Works, tuple[Note, ...]]:
             count = int(np.diff(np.searchsorted(others, (low, high)))[0])
             key = (mine.pid, *step)
             result[key] = _Work(
-                lengths[key], upto[last] - upto[first], bool(len(kernels)) and not count
+                lengths[key],
+                upto[last] - upto[first],
+                (spent[last] - spent[first]) / devices,
+                bool(len(kernels)) and not count and lacking[last] == lacking[first],
             )
     if any(work.flop for work in result.values()):
+        has_shares = any(work.flop and work.is_all for work in result.values())
         notes = [uncounted_note(without)]
+        notes += [peaks_note(whole)] if has_shares and not peak else []
+    elif not peak:
+        notes = []
     else:
         text = (
             "no step has a known operation count: operators, or their input shapes and values, are not "
@@ -234,6 +258,19 @@ def _works(timeline: Timeline, pattern: str) -> tuple[_Works, tuple[Note, ...]]:
         )
         notes = [Note("operations-unknown", Severity.INFO, text, len(result), of=len(result))]
     return result, tuple(note for note in notes if note.count)
+
+
+def _at_peak(timeline: Timeline, calls: OperatorCalls, flop: Array, peak: float) -> Array:
+    # Per node the time in ns that its operations would take at the peak, NaN without any, or unknown.
+    rates = np.full(len(flop), peak or np.nan)
+    peaks = common_peaks(timeline)
+    if not peak and peaks is not None:
+        by_place = [peaks.flop_per_s.get(kind, np.nan) for kind in KINDS]
+        rates = np.array([*by_place, np.nan])[
+            kinds_of_calls(timeline, calls, flop != MISSING, peaks)
+        ]
+    result: Array = np.where(flop == MISSING, np.nan, 1e9 * flop / rates)
+    return result
 
 
 def _launched(timeline: Timeline, which: Array) -> Array:

@@ -227,7 +227,7 @@ def _recorded(timeline: Timeline) -> tuple[int, int] | None:
     # Migrations and samples are no part of the recording, and where clocks disagree there is none.
     recorded = recording(timeline)
     found = [] if recorded is None else [(recorded.start, recorded.end)]
-    for table in schema.EVENT_TABLES:
+    for table in schema.EVENT_TABLES.keys() - set(schema.SYSTEM_TABLES):
         start, end = row_times(timeline.profile, table)
         timed = start != MISSING
         if timed.any():

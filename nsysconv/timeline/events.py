@@ -312,6 +312,18 @@ def edges_of_session(profile: Profile) -> tuple[int, int] | None:
     return begin - slack, end + slack
 
 
+SIZED_TABLES = ("memcpy", "memset", "unified_memory_event")
+"""The tables of operations that have a size."""
+# A pebibyte: no operation moves more.
+_MOST_BYTES = 1 << 50
+
+
+def is_impossible_size(sizes: Array) -> Array:
+    """Return which of these sizes, in bytes, no operation has. MISSING may be."""
+    result: Array = (sizes != MISSING) & ((sizes < 0) | (sizes > _MOST_BYTES))
+    return result
+
+
 def number_threads(pid: Array, tid: Array) -> tuple[Array, tuple[tuple[int, int], ...]]:
     """Return numbers 0.. for the (pid, tid) pairs, and the pairs by number."""
     numbers, (pids, tids) = factorize(pid, tid)

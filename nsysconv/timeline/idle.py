@@ -2,47 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
 from nsysconv.report import MISSING
-from nsysconv.threads import ThreadSafeCache, cached_in, cached_property
-from nsysconv.timeline.annotations import (
-    DIRECTIVE,
-    OPERATOR,
-    PUSH_POP,
-    PYTHON_FUNCTION,
-    shown_operators,
-    shown_ranges,
-)
 from nsysconv.timeline.arrays import (
     Array,
     Columns,
     among,
     blocks,
-    by_group,
     distinct,
     factorize,
     indices,
     take,
 )
-from nsysconv.timeline.events import ApiCalls, GpuOps, OpKind, Spans, number_threads
+from nsysconv.timeline.events import ApiCalls, GpuOps, OpKind
 from nsysconv.timeline.intervals import (
-    EMPTY,
-    Pieces,
-    Segments,
     Union,
-    cut_at,
-    difference,
-    expand_ranges,
-    innermost,
     measure,
     union,
-    union_with,
-    whole_pieces,
 )
 from nsysconv.timeline.timeline import Timeline, cached
 
@@ -110,6 +91,13 @@ def busy(starts: Array, ends: Array, span: Window, which: Array | None = None) -
 
 
 @cached
+def in_use(timeline: Timeline, device: int) -> Union:
+    """Return when an operation ran on a device."""
+    ops = timeline.ops_on(device)
+    return union(ops.start, ops.end)
+
+
+@cached
 def gaps(timeline: Timeline, kind: str) -> list[Gaps]:
     """Return the gaps of a kind, device by device (and stream by stream)."""
     found = list(_gaps(timeline, kind))
@@ -153,7 +141,7 @@ def drop_threadless_host_parts(timeline: Timeline, found: Gaps) -> Gaps:
     if all(tid != MISSING for _, tid in timeline.calls.threads):
         return found
     host = np.flatnonzero(found.host_end > found.start)
-    known = timeline.calls.on_a_thread(_launched(timeline, found.take(host))[0])
+    known = timeline.calls.on_a_thread(launched(timeline, found.take(host))[0])
     host_end = found.host_end.copy()
     host_end[host[~known]] = found.start[host[~known]]
     return replace(found, host_end=host_end)
@@ -173,7 +161,13 @@ def _gaps(timeline: Timeline, kind: str) -> Iterator[Gaps]:
             continue
         half_open = timeline.limits(here.pid) is not None
         for stream, members in _groups(timeline, device, here, kind):
-            low, high, which = _between(here, members, span, half_open)
+            running = (
+                in_use(timeline, device)
+                if kind == "no_op"
+                else union(here.start, here.end, members)
+            )
+            low, high = running.gaps(span.start, span.end)
+            which = _enders(here, members, high, span, half_open)
             if places is not None:
                 which[which >= 0] = places[which[which >= 0]]
             yield Gaps(device, kind, stream, low, high, which, host_end=low)
@@ -196,10 +190,8 @@ def _groups(
             yield stream, mine & (group == places.get(stream, -1))
 
 
-def _between(
-    ops: GpuOps, which: Array, span: Window, half_open: bool
-) -> tuple[Array, Array, Array]:
-    low, high = union(ops.start, ops.end, which).gaps(span.start, span.end)
+def _enders(ops: GpuOps, which: Array, high: Array, span: Window, half_open: bool) -> Array:
+    # Which of these operations ended each of the gaps between them, which end at `high`; -1: none.
     ended_by = np.full(len(high), -1, np.int32)
     if not half_open:
         # Migrations may follow the last operation of a window; they lie outside of it.
@@ -214,13 +206,13 @@ def _between(
         inside = (high < span.end) | ((ends[place] == high) & (not half_open))
         hit = (starts[place] == high) & inside
         ended_by[hit] = members[place[hit]]
-    return low, high, ended_by
+    return ended_by
 
 
 def _host_ends(timeline: Timeline, calls: ApiCalls, found: Gaps) -> Array:
     host_end = found.start.copy()
     for block in blocks(len(found)):
-        call, migrated = _launched(timeline, found.take(block))
+        call, migrated = launched(timeline, found.take(block))
         linked = np.flatnonzero(call >= 0)
         mine = found.take(block).take(linked)
         until = _known_until(timeline, mine, call[linked])
@@ -246,10 +238,13 @@ def _known_until(timeline: Timeline, found: Gaps, call: Array) -> Array:
     return np.where(first < calls.start[call], np.clip(first, found.start, found.end), found.end)
 
 
-def _launched(timeline: Timeline, found: Gaps) -> tuple[Array, Array]:
-    # The result has the calls that launched the operations which ended gaps (-1: not known), and a mask
-    # of the gaps that ended with a migration. An idle GPU has no page faults: the host caused that
-    # migration, and its thread is the one that began the last call before it.
+def launched(timeline: Timeline, found: Gaps) -> tuple[Array, Array]:
+    """Return the calls that launched the operations which ended gaps (-1: not known), and a mask of the
+    gaps that ended with a migration.
+
+    An idle GPU has no page faults: the host caused that migration, and its thread is the one that began
+    the last call before it.
+    """
     ops, ended = timeline.ops, found.ended_by >= 0
     if not ended.any():
         return np.full(len(ended), -1), ended
@@ -275,7 +270,7 @@ def _last_calls(calls: ApiCalls, pids: Array, moments: Array) -> Array:
 def parts(timeline: Timeline, found: Gaps) -> Array:
     """Return what part of each gap is whose, by PARTS; ask for some at a time: there may be millions."""
     calls, dur, ended = timeline.calls, found.dur, found.ended_by >= 0
-    call, migrated = _launched(timeline, found)
+    call, migrated = launched(timeline, found)
     result = np.zeros((len(PARTS), len(found)), np.int64)
     linked = call >= 0
     mine: Array | slice = slice(None)
@@ -315,180 +310,3 @@ def stream_label(stream: tuple[int, int] | None, pids: int) -> str | None:
     pid, number = stream
     text = "[no stream]" if number == MISSING else str(number)
     return f"{text}@{pid}" if pids > 1 else text
-
-
-# Labels are one number: the kind of activity in the low bits, what it was above it.
-_WORDS = ("api_call", "operator", "directive", "python_function", "range")
-_API_CALL, _OPERATOR, _DIRECTIVE, _PYTHON_FUNCTION, _RANGE = range(len(_WORDS))
-_KINDS = len(_WORDS)
-_OUTSIDE = -1
-
-
-@dataclass(frozen=True)
-class HostPieces:
-    """The host parts of gaps by what the launching thread did: a label for `HostActivity.name`."""
-
-    gap: Array
-    label: Array
-    time: Array
-
-
-@cached
-def host_activity(timeline: Timeline, range_names: str) -> HostActivity:
-    """Return what the threads of a profile did; ranges and operators are named as RANGE_NAMES says."""
-    return HostActivity(timeline, range_names)
-
-
-class HostActivity:
-    """The activity of a profile's threads over time. Made by `host_activity`."""
-
-    def __init__(self, timeline: Timeline, range_names: str) -> None:
-        """Take what the threads did."""
-        self._timeline = timeline
-        self._range_names = range_names
-        self._segments = ThreadSafeCache()
-
-    def split(self, gaps: Gaps) -> Iterator[HostPieces]:
-        """Yield the host parts of these gaps by activity of the thread that launched what ended each.
-
-        All pieces of a gap come together; with what the profiler did they add up to its host part.
-        """
-        host = indices(gaps.host_end > gaps.start)
-        calls = self._timeline.calls
-        threads = calls.thread[_launched(self._timeline, gaps.take(host))[0]]
-        for thread, members in enumerate(by_group(threads, len(calls.threads))):
-            if not len(members):
-                continue
-            profiler, nested = self._layers(thread)
-            for block in blocks(len(members)):
-                mine = host[members[block]]
-                _, _, rest = cut_at(whole_pieces(gaps.start[mine], gaps.host_end[mine]), profiler)
-                yield _host_pieces(mine, rest, (self._calls_around(thread, rest), *nested))
-
-    def outside_calls(self, gaps: Gaps) -> Iterator[Union]:
-        """Yield the host parts of gaps in which the launching thread was in no API call, some at a time.
-
-        What the profiler did is left out. It is what `split` gives to other activities.
-        """
-        calls = self._timeline.calls
-        for block in blocks(len(gaps)):
-            mine = gaps.take(block)
-            mine = mine.take(np.flatnonzero(mine.host_end > mine.start))
-            thread = calls.thread.take(_launched(self._timeline, mine)[0])
-            for each in distinct(thread).tolist():
-                of_thread = mine if len(calls.threads) == 1 else mine.take(thread == each)
-                covering = self._covering(each, of_thread)
-                yield difference(Union(of_thread.start, of_thread.host_end), covering)
-
-    def _covering(self, thread: int, gaps: Gaps) -> Union:
-        # The union covers the time around these gaps in which the thread was in calls or the profiler
-        # was at work.
-        calls = self._timeline.calls
-        which = self._calls_in(thread, gaps.start, gaps.host_end)
-        covering = union(calls.start.take(which), calls.end.take(which))
-        at_work = self._timeline.overhead.get(calls.threads[thread][0])
-        if at_work is None:
-            return covering
-        return union_with(covering, at_work.starts, at_work.ends)
-
-    def name(self, label: int) -> tuple[str, str]:
-        """Return a label in words: the kind of activity and its name."""
-        if label == _OUTSIDE:
-            return "outside", "[nothing recorded]"
-        what, kind = divmod(label, _KINDS)
-        if kind == _API_CALL:
-            return _WORDS[kind], self._call_names[what]
-        return _WORDS[kind], self._nested[kind].name(what)
-
-    @cached_property
-    def _call_labels(self) -> tuple[Array, Array]:
-        by_id = sorted(self._timeline.call_names.items())
-        places = {name: place for place, name in enumerate(self._call_names)}
-        labels = [places[name] * _KINDS + _API_CALL for _, name in by_id]
-        return np.array([i for i, _ in by_id], np.int64), np.array(labels, np.int64)
-
-    @cached_property
-    def _call_names(self) -> list[str]:
-        # Two symbols of one function are one activity.
-        return sorted(set(self._timeline.call_names.values()))
-
-    @cached_property
-    def _nested(self) -> dict[int, _Nested]:
-        # The kinds are in the order in which they count. Ranges of two domains may have the same text.
-        found = shown_ranges(self._timeline, self._range_names)
-        run = shown_operators(self._timeline, self._range_names)
-        spans_of = {
-            _OPERATOR: run.take(run.kind == OPERATOR),
-            _DIRECTIVE: run.take(run.kind == DIRECTIVE),
-            _PYTHON_FUNCTION: run.take(run.kind == PYTHON_FUNCTION),
-            _RANGE: found.take(found.kind == PUSH_POP),
-        }
-        return {kind: _Nested(spans, kind) for kind, spans in spans_of.items()}
-
-    @cached_property
-    def _calls_of(self) -> list[Array]:
-        calls = self._timeline.calls
-        found = indices(calls.outermost & (calls.end > calls.start))
-        return by_group(take(calls.thread, found), len(calls.threads), found)
-
-    def _calls_around(self, thread: int, pieces: Pieces) -> Segments:
-        calls, which = self._timeline.calls, self._calls_in(thread, pieces.starts, pieces.ends)
-        ids, labels = self._call_labels
-        label = labels[np.searchsorted(ids, calls.name_id[which])]
-        return Segments(calls.start[which], calls.end[which], label)
-
-    def _calls_in(self, thread: int, low: Array, high: Array) -> Array:
-        # The outermost calls of a thread that may run in intervals, which are in order and disjoint.
-        calls, mine = self._timeline.calls, self._calls_of[thread]
-
-        def begun(moments: Array, side: Literal["left", "right"]) -> Array:
-            place = np.searchsorted(calls.start, moments, side)
-            return np.searchsorted(mine, place.astype(mine.dtype))
-
-        # They follow each other: of those that have begun by then, only the last may still run.
-        first, past = np.maximum(begun(low, "right") - 1, 0), begun(high, "left")
-        first[1:] = np.maximum(first[1:], past[:-1])
-        _, place = expand_ranges(first, np.maximum(past - first, 0))
-        return mine.take(place)
-
-    @cached_in("_segments")
-    def _layers(self, thread: int) -> tuple[Segments, list[Segments]]:
-        pid, tid = self._timeline.calls.threads[thread]
-        at_work, profiler = self._timeline.overhead.get(pid), EMPTY
-        if at_work is not None:
-            profiler = Segments(at_work.starts, at_work.ends, np.zeros_like(at_work.starts))
-        return profiler, [each.of(pid, tid) for each in self._nested.values()]
-
-
-def _host_pieces(gaps: Array, rest: Pieces, layers: Iterable[Segments]) -> HostPieces:
-    gap, label, time = [], [], []
-    for layer in layers:
-        inside, labels, rest = cut_at(rest, layer)
-        gap.append(gaps[inside.interval])
-        label.append(labels)
-        time.append(inside.ends - inside.starts)
-    gap.append(gaps[rest.interval])
-    label.append(np.full(len(rest.starts), _OUTSIDE))
-    time.append(rest.ends - rest.starts)
-    return HostPieces(np.concatenate(gap), np.concatenate(label), np.concatenate(time))
-
-
-class _Nested:
-    # This holds, thread by thread, which span is innermost at which time. Labels are a name and the
-    # kind of activity.
-
-    def __init__(self, spans: Spans, kind: int) -> None:
-        self._spans = spans
-        self._kind = kind
-        thread, threads = number_threads(spans.pid, spans.tid)
-        self._members = dict(zip(threads, by_group(thread, len(threads)), strict=True))
-
-    def of(self, pid: int, tid: int) -> Segments:
-        mine = self._members.get((pid, tid))
-        if mine is None:
-            return EMPTY
-        labels = self._spans.name[mine].astype(np.int64) * _KINDS + self._kind
-        return innermost(self._spans.start[mine], self._spans.end[mine], labels)
-
-    def name(self, number: int) -> str:
-        return self._spans.names[number]

@@ -9,7 +9,6 @@ from itertools import pairwise
 import numpy as np
 
 from nsysconv.report import MISSING
-from nsysconv.threads import cached_property
 from nsysconv.timeline.arrays import Array, Columns, blocks, distinct, indices, sums, take
 
 _NEVER = np.iinfo(np.int64).max
@@ -37,7 +36,7 @@ class Union:
         for block in blocks(len(low)):
             lows, highs = low[block], high[block]
             near = self._near(int(lows.min()), int(highs.max()))
-            starts, ends, before = self.starts[near], self.ends[near], self._before[near.start :]
+            starts, ends = self.starts[near], self.ends[near]
             # Usually few windows meet the union. Such a window begins before the last interval that
             # starts before the window's end is over.
             last = np.searchsorted(starts, highs) - 1
@@ -46,6 +45,9 @@ class Union:
             )
             lows, highs, last = lows.take(met), highs.take(met), last.take(met)
             first = np.searchsorted(ends, lows, side="right")
+            # How much of this part lies before each of its intervals, and, last, its whole length.
+            before = np.zeros(len(starts) + 1, np.int64)
+            np.cumsum(ends - starts, out=before[1:])
             time = before.take(last + 1) - before.take(first)
             time -= np.maximum(ends.take(last) - highs, 0)
             time -= np.maximum(lows - starts.take(first), 0)
@@ -79,29 +81,45 @@ class Union:
         first = max(int(np.searchsorted(self.starts, low, side="right")) - 1, 0)
         return slice(first, max(int(np.searchsorted(self.starts, high)), first + 1))
 
-    @cached_property
-    def _before(self) -> Array:
-        # The result has how much of the union lies before each of its intervals, and, last, its whole
-        # length.
-        before = np.zeros(len(self.starts) + 1, np.int64)
-        np.cumsum(self.ends - self.starts, out=before[1:])
-        return before
-
     def gaps(self, low: int, high: int) -> tuple[Array, Array]:
-        """Return the maximal intervals of [low, high) outside the union: starts and ends."""
+        """Return the maximal intervals of [low, high) outside the union: starts and ends.
+
+        They are views of the union where that has the time at both edges.
+        """
         first = int(np.searchsorted(self.ends, low, side="right"))
         past = max(int(np.searchsorted(self.starts, high)), first)
         # Between two intervals of the union there is time; before the first and after the last may be.
-        starts = np.append(low, self.ends[first:past])
-        ends = np.append(self.starts[first:past], high)
-        kept = slice(int(ends[0] <= starts[0]), len(ends) - int(ends[-1] <= starts[-1]))
-        return starts[kept], ends[kept]
+        starts, ends = self.ends[first:past], self.starts[first:past]
+        if low < high and (first == past or low < ends[0]):
+            starts = np.append(low, starts)
+        else:
+            ends = ends[1:]
+        if len(starts) and starts[-1] < high:
+            ends = np.append(ends, high)
+        else:
+            starts = starts[:-1]
+        return starts, ends
 
 
 def union(starts: Array, ends: Array, which: Array | None = None) -> Union:
-    """Return the union of intervals in any order, all or those of a mask; empty ones add nothing."""
+    """Return the union of intervals in any order, all or those of a mask; empty ones add nothing.
+
+    Intervals that are one already, as those of a single stream, are not copied.
+    """
+    if which is None and _is_union(starts, ends):
+        return Union(starts, ends)
     most = len(starts) if which is None else int(np.count_nonzero(which))
     return united(_by_start(starts, ends, which), most)
+
+
+def _is_union(starts: Array, ends: Array) -> bool:
+    for block in blocks(len(starts)):
+        following = starts[block.start + 1 : block.stop + 1]
+        if (ends[block] <= starts[block]).any() or (
+            following <= ends[block][: len(following)]
+        ).any():
+            return False
+    return True
 
 
 def measure(starts: Array, ends: Array, low: int, high: int, which: Array | None = None) -> int:
@@ -168,9 +186,9 @@ def grouped_measure(start: Array, end: Array, group: Array, count: int) -> Array
 
 
 def difference(one: Union, other: Union) -> Union:
-    """Return what the first union covers and the second does not."""
+    """Return what the first union covers and the second does not, in arrays of its own."""
     if not len(one.starts):
-        return one
+        return united((), 0)
     windows = pairwise(_edges((one, other), int(one.starts[0]), int(one.ends[-1])))
     parts = (_difference(one.between(*window), other.gaps(*window)) for window in windows)
     return united(parts, len(one.starts) + len(other.starts))

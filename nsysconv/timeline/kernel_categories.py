@@ -24,6 +24,7 @@ from nsysconv.report import MISSING, values_of
 from nsysconv.timeline.arrays import Array, among, blocks, distinct, factorize, take
 from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.timeline import Timeline, cached, cached_whole, cached_whole_small
+from nsysconv.timeline.vendors import is_of_amd
 
 OTHER = "other"
 """The category of what no rule fits."""
@@ -246,9 +247,12 @@ def tensor_cores_by_name(names: Sequence[str]) -> list[str]:
 def uses_tensor_cores(timeline: Timeline, names: Sequence[str]) -> list[str]:
     """Return whether kernels of each name use Tensor Cores: no, yes, unknown.
 
-    Hardware counters decide where they were measured in kernels of that name, else the name.
+    Hardware counters decide where they were measured in kernels of that name, else the name. That a name
+    says nothing of AMD's matrix cores is no sign that they are not used.
     """
     measured, said = _measured(timeline), tensor_cores_by_name(names)
+    if is_of_amd(timeline):
+        said = [ANSWERS[UNKNOWN] if answer == ANSWERS[NO] else answer for answer in said]
     return [measured.get(name) or answer for name, answer in zip(names, said, strict=True)]
 
 

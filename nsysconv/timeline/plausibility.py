@@ -22,6 +22,7 @@ from nsysconv.threads import ThreadSafeCache, cached_in
 from nsysconv.timeline.arrays import Array, among, by_group, distinct, factorize, indices, take
 from nsysconv.timeline.events import (
     EVENT_KINDS,
+    SIZED_TABLES,
     Along,
     Lookup,
     api_calls,
@@ -31,10 +32,17 @@ from nsysconv.timeline.events import (
     event_id,
     gpu_ops,
     has_correlation,
+    is_impossible_size,
     owners,
     timed_tables,
 )
-from nsysconv.timeline.soundness import EARLY_NS, GPU_TABLES, HOST_TABLES, OVERRUN_NS, is_sound
+from nsysconv.timeline.soundness import (
+    EARLY_NS,
+    GPU_TABLES,
+    HOST_TABLES,
+    OVERRUN_NS,
+    is_sound,
+)
 
 # An operation overruns the next start on its stream by so many times the median of its name.
 _OVERRUN_MEDIANS = 10
@@ -52,7 +60,8 @@ _SHOWN = 3
 # A profile of fewer rows is compared at once.
 _MANY_ROWS = 200_000
 
-_READ = ("start_ns", "dur_ns", "correlation_id", "pid")
+_TIMES = ("start_ns", "dur_ns")
+_READ = (*_TIMES, "correlation_id", "pid")
 _OF_CALLS = (*_READ, "name_id")
 _OF_STREAMS = (*_READ, "device_id", "stream_id")
 # If operations or their calls are wrong, so are reports that need these facts.
@@ -77,9 +86,10 @@ def examine(profile: Profile) -> Examination:
         *look.overrunning(),
         *look.without_work(),
         *look.unequal_replays(),
+        *look.impossible_sizes(),
     ]
     rows = {table: distinct(np.concatenate(found)) for table, found in look.places.items()}
-    return Examination(rows, look.lost(rows), tuple(notes))
+    return Examination(rows, look.lost(rows), tuple(notes), look.sizes)
 
 
 def examine_at_hand(profile: Profile, along: Along | None = None) -> Examination:
@@ -96,7 +106,9 @@ def examine_at_hand(profile: Profile, along: Along | None = None) -> Examination
 
 def _read_columns(profile: Profile) -> None:
     for table in timed_tables(profile):
-        names = {"api_call": _OF_CALLS}.get(table, _OF_STREAMS if table in GPU_TABLES else _READ)
+        names = {"api_call": _OF_CALLS, **dict.fromkeys(schema.SYSTEM_TABLES, _TIMES)}.get(
+            table, _OF_STREAMS if table in GPU_TABLES else _READ
+        )
         known = schema.metadata.tables[table].c
         profile.columns(table, [name for name in names if name in known])
 
@@ -119,6 +131,7 @@ class _Look:
         self._cache, self._owner_cache = ThreadSafeCache(), ThreadSafeCache()
         self._lookups: dict[int, Lookup] = {}
         self._lost = np.empty(0, np.int64)
+        self.sizes: dict[str, Array] = {}
         _read_columns(profile)
 
     @property
@@ -153,7 +166,7 @@ class _Look:
 
     @cached_in("_cache")
     def _times(self, table: str) -> _Times:
-        names = [n for n in ("start_ns", "dur_ns") if n in schema.metadata.tables[table].c]
+        names = [n for n in _TIMES if n in schema.metadata.tables[table].c]
         column = self._profile.columns(table, names)
         start, dur = column["start_ns"], column.get("dur_ns")
         believed = start != MISSING
@@ -468,6 +481,23 @@ class _Look:
             if mine[i]
         ]
         return "; ".join([*parts, *(["…"] if np.count_nonzero(mine) > _SHOWN else [])])
+
+    def impossible_sizes(self) -> Iterator[Note]:
+        """Yield a note on operations of a negative size, or of a size that no memory has."""
+        for table in SIZED_TABLES:
+            if table in self._profile.extents:
+                size = self._profile.columns(table, ("bytes",))["bytes"]
+                odd = np.flatnonzero(is_impossible_size(size))
+                if len(odd):
+                    self.sizes[table] = odd
+        if self.sizes:
+            table, rows = next(iter(self.sizes.items()))
+            count = sum(map(len, self.sizes.values()))
+            of = sum(self._profile.row_count(each) for each in self.sizes)
+            where = self._where(table, int(rows[0]))
+            facts = frozenset(schema.EVENT_TABLES[each] for each in self.sizes)
+            text = "copies and memsets of an impossible size; their bytes count as not recorded"
+            yield Note("sizes-impossible", Severity.DROPPED, text, count, where, facts, of)
 
     def unequal_replays(self) -> Iterator[Note]:
         """Yield a note on nodes of graphs that were not recorded in each replay of their graph."""

@@ -15,7 +15,14 @@ from nsysconv import schema
 from nsysconv.names import called
 from nsysconv.store.read import Columns, Profile
 from nsysconv.timeline.arrays import Array, among, distinct
-from nsysconv.timeline.events import are_linked, edges_of_session, has_correlation, timed_tables
+from nsysconv.timeline.events import (
+    SIZED_TABLES,
+    are_linked,
+    edges_of_session,
+    has_correlation,
+    is_impossible_size,
+    timed_tables,
+)
 
 # An operation that starts so long before the call that launched it has a wrong time.
 EARLY_NS = 1_000_000_000
@@ -96,8 +103,8 @@ class _Sieve:
             if table in self._gpu:
                 continue
             of_calls = ("correlation_id", "pid", "name_id") if table == "api_call" else ()
-            for block in self._blocks(table, "start_ns", "dur_ns", *of_calls):
-                if self._end(block) is None:
+            for block in self._blocks(table, "start_ns", "dur_ns", *of_calls, *_sizes(table)):
+                if self._end(block) is None or not _has_sound_sizes(table, block):
                     return False
                 if table in HOST_TABLES:
                     first = int(block["start_ns"].min())
@@ -136,9 +143,11 @@ class _Sieve:
     def passes_gpu(self) -> bool:
         """Return whether operations are within the session and after their calls, and none is missing."""
         for table in self._gpu:
-            names = ("start_ns", "dur_ns", "correlation_id", *_STREAM)
+            names = ("start_ns", "dur_ns", "correlation_id", *_STREAM, *_sizes(table))
             for block in self._blocks(table, *names):
                 end = self._end(block)
+                if not _has_sound_sizes(table, block):
+                    return False
                 if end is None or ("dur_ns" in block and int(block["dur_ns"].min()) < 0):
                     return False
                 first = self._first_of_host
@@ -199,6 +208,14 @@ class _Sieve:
                     inside += int(np.count_nonzero((before >= 0) & (begun < until[before])))
         # Each interval holds its own start, so no other start lies in one if the counts are equal.
         return inside == sum(len(start) for start, _ in spans.values())
+
+
+def _sizes(table: str) -> tuple[str, ...]:
+    return ("bytes",) if table in SIZED_TABLES else ()
+
+
+def _has_sound_sizes(table: str, block: Columns) -> bool:
+    return table not in SIZED_TABLES or not is_impossible_size(block["bytes"]).any()
 
 
 def _is_on(ops: Columns, stream: tuple[int, ...]) -> Array:

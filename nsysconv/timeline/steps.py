@@ -44,7 +44,13 @@ CLASSES = ("kernel", "memcpy", "memset", "communication", "runtime", "data_loade
 
 _COMMUNICATION = re.compile(r"gloo:", re.IGNORECASE)
 DATA_LOADER = re.compile(r"enumerate\((DataLoader\)#.*\.__next__|DataPipe\)#)")
-"""Names of ranges and operators that wait for input."""
+"""Names of ranges and operators in which PyTorch waits for input: a class of a step."""
+INPUT_OF_FRAMEWORKS = re.compile(
+    # PyTorch, also as a Python function; Lightning; tf.data and Keras; MXNet.
+    rf"{DATA_LOADER.pattern}|torch/utils/data/dataloader\.py\(\d+\): __next__"
+    r"|(?:dataloader|\bval|\bpredict)_next\b|\bIteratorGetNext|\bIterator(?:V2)?::|\bDataIter\w*\.next\b"
+)
+"""Names of ranges and operators in which a framework waits for input."""
 
 
 @dataclass(frozen=True)

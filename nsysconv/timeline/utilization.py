@@ -52,8 +52,12 @@ def sms() -> Mapping[str, Sm]:
     return {capability: Sm(**sizes) for capability, sizes in tomllib.loads(text).items()}
 
 
-def resident_blocks(sm: Sm, threads: Array, registers: Array, shared_bytes: Array) -> Array:
-    """Return how many blocks of each kernel an SM holds at once, by the needs of its threads and blocks.
+LIMITS = ("registers", "shared memory", "warps", "blocks")
+"""What limits the blocks that an SM holds, in the order of `block_limits`."""
+
+
+def block_limits(sm: Sm, threads: Array, registers: Array, shared_bytes: Array) -> Array:
+    """Return how many blocks of each kernel an SM holds by each of LIMITS alone, a row for each of them.
 
     MISSING where something is not recorded, and where a block does not fit at all: it ran, so what is
     recorded is not what ran.
@@ -72,9 +76,15 @@ def resident_blocks(sm: Sm, threads: Array, registers: Array, shared_bytes: Arra
     at_once = sm.registers // sm.partitions // np.maximum(of_warp, 1) * sm.partitions
     by_registers = np.where(of_warp > 0, at_once // warps, sm.blocks)
     by_shared = np.where(of_block > 0, sm.shared_bytes // np.maximum(of_block, 1), sm.blocks)
-    limits = (by_registers, by_shared, sm.warps // warps)
-    blocks = np.minimum(np.minimum.reduce(limits), sm.blocks)
-    return np.where(recorded & (blocks > 0), blocks, MISSING)
+    by_blocks = np.full(len(threads), sm.blocks)
+    limits = np.array((by_registers, by_shared, sm.warps // warps, by_blocks))
+    return np.where(recorded & (limits.min(axis=0) > 0), limits, MISSING)
+
+
+def resident_blocks(sm: Sm, threads: Array, registers: Array, shared_bytes: Array) -> Array:
+    """Return how many blocks of each kernel an SM holds at once: the least of `block_limits`."""
+    result: Array = block_limits(sm, threads, registers, shared_bytes).min(axis=0)
+    return result
 
 
 def achieved(sm: Sm, threads: Array, resident: Array, blocks_per_sm: Array) -> Array:
@@ -95,7 +105,8 @@ def _rounded_up(values: Array, unit: int) -> Array:
     return result
 
 
-_GRID = ("grid_x", "grid_y", "grid_z")
+GRID = ("grid_x", "grid_y", "grid_z")
+"""Columns of a kernel that have its blocks."""
 _BLOCK = ("block_x", "block_y", "block_z")
 SHARED = ("shared_bytes", "static_shared_bytes", "dynamic_shared_bytes")
 """Columns of a kernel that `shared_memory` takes."""
@@ -130,7 +141,8 @@ class KernelFill:
     """The kernels of a device that have a length, in the order of their starts, and how they fill it.
 
     `row` is the place in the kernels' table, `blocks` the size of the grid and `occupancy` a share (0..1)
-    of the warps; NaN where not recorded. `rounded`: its occupancy is a recorded value of whole percent.
+    of the warps, `resident` the blocks that an SM holds at once; NaN where not recorded. `rounded`: its
+    occupancy is a recorded value of whole percent.
     """
 
     row: Array
@@ -139,6 +151,7 @@ class KernelFill:
     blocks: Array
     occupancy: Array
     rounded: Array
+    resident: Array
 
 
 def utilization(timeline: Timeline, device: int, low: Array, high: Array) -> Utilization:
@@ -183,26 +196,28 @@ def kernel_fill(timeline: Timeline, device: int, shortest_ns: int = 1) -> Kernel
     ops = timeline.ops_on(device)
     mine = np.flatnonzero((ops.kind == OpKind.KERNEL) & lasting(ops.start, ops.end, shortest_ns))
     rows = ops.row[mine]
-    names = (*_GRID, *_BLOCK, *SHARED, *_OTHER)
+    names = (*GRID, *_BLOCK, *SHARED, *_OTHER)
     read = timeline.profile.columns("kernel", names)
     # Millions of launches have a few sizes.
     size, found = factorize(*(take(read[name], rows) for name in names))
     column = dict(zip(names, found, strict=True))
-    blocks = _product(*(column[name] for name in _GRID))
+    blocks = _product(*(column[name] for name in GRID))
     threads = _product(*(column[name] for name in _BLOCK))
     threads = np.where(np.isnan(threads) | (threads > 1 << 20), MISSING, threads).astype(np.int64)
     recorded = column["occupancy_pct"]
     rounded = np.where(recorded == MISSING, np.nan, recorded / 100.0)
     occupancy = np.full(len(recorded), np.nan)
-    sm, multiprocessors = _sm(timeline, device), sm_count(timeline, device)
+    held = np.full(len(recorded), np.nan)
+    sm, multiprocessors = sm_of(timeline, device), sm_count(timeline, device)
     if sm is not None and multiprocessors is not None:
         resident = resident_blocks(
             sm, threads, column["registers_per_thread"], shared_memory(column)
         )
         occupancy = achieved(sm, threads, resident, blocks / multiprocessors)
+        held = np.where(resident == MISSING, np.nan, resident)
     fallback = np.isnan(occupancy) & ~np.isnan(rounded)
     occupancy = np.where(fallback, rounded, occupancy)
-    fills = (take(values, size) for values in (blocks, occupancy, fallback))
+    fills = (take(values, size) for values in (blocks, occupancy, fallback, held))
     return KernelFill(rows, ops.start[mine], ops.end[mine], *fills)
 
 
@@ -239,8 +254,14 @@ def compute_capability(timeline: Timeline, device: int) -> tuple[int, int] | Non
     return None if major is None else (int(major), int(minor or 0))
 
 
-def _sm(timeline: Timeline, device: int) -> Sm | None:
-    # The result is None if CUDA's rule does not apply to the device, or if its model is not known.
+def device_name(timeline: Timeline, device: int) -> str | None:
+    """Return the name of the device's model; None: not recorded."""
+    name = _devices_by_id(timeline).get(device, {}).get("name")
+    return str(name) if name else None
+
+
+def sm_of(timeline: Timeline, device: int) -> Sm | None:
+    """Return the device's SM; None: CUDA's rule does not apply to it, or its model is not known."""
     row = _devices_by_id(timeline).get(device, {})
     major, minor = row.get("compute_major"), row.get("compute_minor")
     sm = sms().get(f"{major}.{minor}")

@@ -79,8 +79,10 @@ def exposure(scene: Scene) -> Exposure:
     low, high = scene.window.start, scene.window.end
     ops = scene.ops.take(np.flatnonzero(talks))
     start, end = np.clip(ops.start, low, high), np.clip(ops.end, low, high)
-    works = computes(scene.ops, talks)
-    alone = difference(union(start, end), union(scene.ops.start, scene.ops.end, works))
+    alone = union(start, end)
+    if len(alone.starts):
+        works = computes(scene.ops, talks)
+        alone = difference(alone, union(scene.ops.start, scene.ops.end, works))
     return Exposure(ops.row, start, end, alone, scene.window.length)
 
 

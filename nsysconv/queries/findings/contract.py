@@ -20,10 +20,11 @@ from nsysconv.threads import ThreadSafeCache, cached_property
 from nsysconv.timeline.account import Account, account_span, default_account
 from nsysconv.timeline.arrays import among, blocks, counts, distinct, factorize, indices, take
 from nsysconv.timeline.events import GpuOps, OpKind, event_id
-from nsysconv.timeline.idle import Gaps, Window, gaps, window
+from nsysconv.timeline.idle import Gaps, Window, gaps, in_use, window
 from nsysconv.timeline.intervals import Union, difference, longest, union, union_with, united
 from nsysconv.timeline.kernel_categories import kernel_names
 from nsysconv.timeline.timeline import Timeline
+from nsysconv.timeline.vendors import is_of_amd
 
 _OF_COPIES = ("direction", "bytes", "src_kind", "dst_kind")
 
@@ -50,6 +51,7 @@ class Words:
     report: str
     on: bool = True
     one: str = "event"
+    if_small: str = ""
     needs: frozenset[Fact] = frozenset()
     any_of: frozenset[Fact] = frozenset()
 
@@ -77,7 +79,8 @@ class Found:
     `part`: the slice to look at, as flags. `most_ns`: how much of the time one event makes; 0: not asked.
     `case`: which advice of rules.toml fits better than that for the framework. `when` makes the union
     that `time_ns` is the measure of; None: it has no place on one device. `names`: how well the sentence
-    says what to change, see NAMES_NOTHING.
+    says what to change, see NAMES_NOTHING. `is_small`: the grids are too small for the GPU, which
+    `if_small` of rules.toml is about.
     """
 
     value: float
@@ -95,6 +98,7 @@ class Found:
     case: str = ""
     when: Callable[[], Union] | None = None
     names: int = 0
+    is_small: bool = False
 
 
 Measure = Callable[["Scene"], Found | None]
@@ -167,6 +171,12 @@ class Scene:
             values = take(values, self.timeline.places_on(self.device))
         return values if ops is self.ops else take(values, ops.timed)
 
+    @property
+    def is_kernel(self) -> Array:
+        """Return which operations of `ops` are kernels, as a mask."""
+        result: Array = self.ops.kind == OpKind.KERNEL
+        return result
+
     @cached_property
     def copies(self) -> tuple[GpuOps, Mapping[str, Array]]:
         """Return the device's copies, and by name of column what the table says of each."""
@@ -174,10 +184,10 @@ class Scene:
         read = self.timeline.profile.columns("memcpy", _OF_COPIES)
         return copies, {name: take(values, copies.row) for name, values in read.items()}
 
-    @cached_property
+    @property
     def busy(self) -> Union:
         """Return when the device was busy."""
-        return union(self.ops.start, self.ops.end)
+        return in_use(self.timeline, self.device)
 
     @cached_property
     def computing(self) -> Union:
@@ -329,6 +339,7 @@ def frameworks(timeline: Timeline) -> tuple[str, ...]:
         "at::native" in (name or "") for name in kernels
     )
     is_hip = any(name.startswith("hip") for name in timeline.call_names.values())
+    is_hip = is_hip or is_of_amd(timeline)
     return (*(["pytorch"] if is_pytorch else []), *(["hip"] if is_hip else []), "cuda")
 
 

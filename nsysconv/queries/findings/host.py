@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
+from nsysconv.facts import Fact
 from nsysconv.names import called, shorten
 from nsysconv.queries.findings.contract import (
     NAMES_NOTHING,
@@ -19,31 +22,35 @@ from nsysconv.queries.findings.contract import (
     remaining,
     uncovered,
 )
+from nsysconv.queries.findings.host_waits import loading, waits
 from nsysconv.queries.findings.operators import host_sync
 from nsysconv.queries.findings.waits import costliest_gap, sync_each_kernel, sync_small_copies
 from nsysconv.report import MISSING, Unit, human
 from nsysconv.threads import cached_in
-from nsysconv.timeline.annotations import operators, ranges, shown_ranges, which_named
+from nsysconv.timeline.annotations import shown_ranges, which_named
 from nsysconv.timeline.arrays import Array, among, blocks, counts, distinct, factorize, sums, take
-from nsysconv.timeline.events import OpKind, Spans, event_id
-from nsysconv.timeline.idle import (
-    PARTS,
-    Gaps,
-    HostActivity,
-    drop_threadless_host_parts,
-    host_activity,
-    parts,
-)
+from nsysconv.timeline.events import OpKind, event_id
+from nsysconv.timeline.host_activity import HostActivity, host_activity, most_sampled
+from nsysconv.timeline.host_threads import BLOCKED, OFF_CPU, READY, RUNNING
+from nsysconv.timeline.idle import PARTS, Gaps, drop_threadless_host_parts, parts
 from nsysconv.timeline.intervals import Union, difference, lasting, measure, union, united
 from nsysconv.timeline.range_names import GROUPED
-from nsysconv.timeline.steps import DATA_LOADER
+from nsysconv.timeline.steps import INPUT_OF_FRAMEWORKS
 
 _HOST, _LAUNCH, _UNKNOWN = (PARTS.index(name) for name in ("host", "launch", "unknown"))
 _SHORT_GAP_NS = 200_000
 _SHORT_KERNEL_NS = 20_000
 _MOST_GAPS = 100_000
 _MOST_PCT = 80
-_NAME = 36
+_NAME, _FUNCTION = 36, 60
+# Functions of the kernel that give a process memory where it touches it first.
+_PAGE_FAULT = re.compile(r"page_fault|handle_mm_fault|clear_(?:huge_)?page|do_anonymous_page")
+_STATES = {
+    RUNNING: "on a CPU",
+    READY: "ready, without a CPU",
+    BLOCKED: "blocked",
+    OFF_CPU: "off the CPU",
+}
 
 
 @cached_in("measured")
@@ -61,17 +68,17 @@ def launch_bound(scene: Scene) -> Found | None:
         return None
     time = count = 0
     most, event = 0, None
-    for short, waited in _short_gaps(scene, scene.gaps):
-        time += int(waited.sum())
-        count += int(np.count_nonzero(waited))
-        if waited.max(initial=0) > most:
-            most = int(waited.max())
-            event = scene.timeline.ops.event_id(int(short.ended_by[waited.argmax()]))
+    for short, late in _short_gaps(scene, scene.gaps):
+        time += int(late.sum())
+        count += int(np.count_nonzero(late))
+        if late.max(initial=0) > most:
+            most = int(late.max())
+            event = scene.timeline.ops.event_id(int(short.ended_by[late.argmax()]))
     details = {"mean_kernel": human(mean, Unit.NS), "gaps": counted(count, "gap", "gaps")}
     gaps = scene.gaps
 
     def when() -> Union:
-        found = ((each.start, each.start + waited) for each, waited in _short_gaps(scene, gaps))
+        found = ((each.start, each.start + late) for each, late in _short_gaps(scene, gaps))
         return united(found, len(gaps))
 
     return Found(scene.of_window(time), time, details, event=event, when=when)
@@ -126,12 +133,10 @@ def host_bound(scene: Scene) -> Found | None:
 
 
 def _outside(scene: Scene, activity: HostActivity, found: Gaps) -> Iterator[Union]:
-    # The host parts of gaps outside calls, without the time of the data loader where that is a finding.
-    loader = _loader(scene)
-    if not (len(loader.starts) and scene.speaks("data_loader", data_loader(scene))):
-        loader = union(found.start[:0], found.end[:0])
+    # The host parts of gaps outside calls, without the waits that are findings of their own.
+    loader, (waited, _) = loading(scene), waits(scene)
     for each in activity.outside_calls(found):
-        yield difference(each, loader)
+        yield difference(difference(each, loader), waited)
 
 
 def _doing(scene: Scene, activity: HostActivity, found: Gaps, whole: int) -> tuple[str, str, str]:
@@ -149,12 +154,13 @@ def _doing(scene: Scene, activity: HostActivity, found: Gaps, whole: int) -> tup
     if len(found) > _MOST_GAPS:
         found = found.take(np.sort(np.argpartition(-found.dur, _MOST_GAPS)[:_MOST_GAPS]))
     by_name: dict[tuple[str, str], int] = {}
+    _, named = waits(scene)
     for pieces in activity.split(found):
         group, (labels,) = factorize(pieces.label)
         spent = sums(group, pieces.time, len(labels))
         for label, time in zip(labels.tolist(), spent.tolist(), strict=True):
             kind, name = activity.name(label)
-            if kind != "api_call" and not DATA_LOADER.search(name):
+            if kind != "api_call" and name not in named and not INPUT_OF_FRAMEWORKS.search(name):
                 by_name[kind, name] = by_name.get((kind, name), 0) + time
     if not by_name:
         return "", "", ""
@@ -162,10 +168,30 @@ def _doing(scene: Scene, activity: HostActivity, found: Gaps, whole: int) -> tup
     time = human(by_name[top], Unit.NS)
     if kind == "outside":
         return f", {time} of it in unrecorded host code", "", ""
+    if kind == "os_call":
+        return f", {time} of it in {name}", "", ""
+    if kind == "thread":
+        function = most_sampled(_samples(activity, found)) if name == RUNNING else None
+        ran = "" if function is None else f", most samples in {shorten(function, _FUNCTION)}"
+        return f", {time} of it {_STATES[name]}{ran}", "", _case(scene, name, function or "")
     is_cause = kind == "range" and 2 * by_name[top] > whole and not _encloses(scene, name)
     place = f" in {kind.replace('_', ' ')} {shorten(name, _NAME)}"
     clause = f", {time} of it{place}"
     return (clause, place, "range") if is_cause else (clause, "", "")
+
+
+def _samples(activity: HostActivity, found: Gaps) -> Counter[tuple[str, str | None]]:
+    seen: Counter[tuple[str, str | None]] = Counter()
+    for pieces in activity.split(found):
+        seen.update(activity.sampled_in(pieces).get(activity.label_of(RUNNING), {}))
+    return seen
+
+
+def _case(scene: Scene, state: str, function: str) -> str:
+    # The advice for a thread that ran on no CPU depends on whether its calls were recorded.
+    if state == RUNNING:
+        return "faults" if _PAGE_FAULT.search(function) else ""
+    return "blocked" if Fact.OSRT_CALLS in scene.timeline.profile.facts else "waits"
 
 
 def _capturing(scene: Scene) -> Union:
@@ -201,46 +227,6 @@ def idle_unknown(scene: Scene) -> Found | None:
     gaps, lost = scene.gaps, parts(scene.timeline, scene.gaps)[_UNKNOWN]
     when = partial(union, gaps.end - lost, gaps.end)
     return replace(measured, when=when, **costliest_gap(scene, gaps, gaps.dur))
-
-
-@cached_in("measured")
-def data_loader(scene: Scene) -> Found | None:
-    """Measure the idle time in the window while the program waited for its data loader."""
-    loading = _loader(scene)
-    low, high = scene.window.start, scene.window.end
-    time = uncovered(loading, scene.busy, low, high)
-    inside = int(np.count_nonzero((loading.starts < high) & (loading.ends > low)))
-    details, event = {"count": counted(inside, "time", "times")}, _longest_load(scene)
-    when = partial(remaining, loading, scene.busy, low, high)
-    share = scene.of_window(time)
-    return Found(share, time, details, event=event, when=when, names=NAMES_RANGE)
-
-
-def _loader(scene: Scene) -> Union:
-    # The program waited for its data loader in this union.
-    loads = list(_loads(scene).values())
-    starts, ends = ([getattr(each, name) for each in loads] for name in ("start", "end"))
-    return union(np.concatenate(starts), np.concatenate(ends))
-
-
-@cached_in("measured")
-def _loads(scene: Scene) -> dict[str, Spans]:
-    # The result has, by kind, the ranges and operators that wait for input.
-    pids = scene.timeline.pids_on(scene.device)
-    kinds = {"range": ranges(scene.timeline), "operator": operators(scene.timeline)}
-    return {
-        kind: spans.take(which_named(spans, DATA_LOADER.search) & np.isin(spans.pid, pids))
-        for kind, spans in kinds.items()
-    }
-
-
-def _longest_load(scene: Scene) -> str | None:
-    longest, event = -1, None
-    for kind, spans in _loads(scene).items():
-        dur = spans.end - spans.start
-        if dur.max(initial=-1) > longest:
-            longest, event = int(dur.max()), event_id(kind, int(spans.row[dur.argmax()]))
-    return event
 
 
 # What a call may return that is not a failure, beside 0: not ready, peer access is on already, and, at
@@ -314,7 +300,6 @@ RULES: dict[str, Measure] = {
     "launch_bound": launch_bound,
     "host_bound": host_bound,
     "idle_unknown": idle_unknown,
-    "data_loader": data_loader,
     "profiler_overhead": profiler_overhead,
     "shared_gpu": shared_gpu,
 }

@@ -14,13 +14,13 @@ from nsysconv.queries.findings.contract import Found, Measure, Scene, clipped, c
 from nsysconv.queries.kernel_categories import computes
 from nsysconv.report import MISSING
 from nsysconv.timeline.account import GRAPH_LAUNCH
-from nsysconv.timeline.arrays import Array, factorize, sums
+from nsysconv.timeline.arrays import Array, blocks, factorize, sums, take
 from nsysconv.timeline.events import OpKind, event_id
 from nsysconv.timeline.intervals import Union, lasting, measure
 from nsysconv.timeline.kernel_categories import communicates, kernel_name_ids, rules
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import KERNEL, totals
-from nsysconv.timeline.utilization import kernel_fill, sm_count
+from nsysconv.timeline.utilization import GRID, kernel_fill, sm_count
 
 _LONG_KERNEL_NS = 100_000
 _LOW_OCCUPANCY = 0.125
@@ -29,6 +29,11 @@ _LOW_OCCUPANCY = 0.125
 _FEW_BLOCKS = 0.75
 # Products, convolutions and attention work with few warps that have many registers each.
 _FEW_WARPS = ("gemm", "convolution", "attention")
+# Of shorter kernels those count that leave most SMs idle, by name.
+_HALF_THE_SMS = 0.5
+_SHARE_OF_A_NAME_PCT = 1
+_MOST_LOOKED_AT = 200_000
+_SIZES = "sizes of GPUs and kernels"
 _NAME = 48
 
 
@@ -114,20 +119,47 @@ def _kernel_name(scene: Scene, name_id: int) -> str:
 
 
 def low_parallelism(scene: Scene) -> Found | None:
-    """Measure the time in which long kernels ran that have few blocks or a low occupancy."""
+    """Measure the time in which kernels ran that have few blocks or, if long, a low occupancy."""
     ops = scene.ops
-    long = (ops.kind == OpKind.KERNEL) & lasting(ops.start, ops.end, _LONG_KERNEL_NS)
+    long = scene.is_kernel & lasting(ops.start, ops.end, _LONG_KERNEL_NS)
     low, high = scene.window.start, scene.window.end
-    most = measure(ops.start, ops.end, low, high, long)
+    most = measure(ops.start, ops.end, low, high, scene.is_kernel)
     # Sizes are most of what there is to read of a kernel.
     if not scene.speaks("low_parallelism", at_most := Found(scene.of_window(most), most)):
         return at_most
-    fill = kernel_fill(scene.timeline, scene.device, _LONG_KERNEL_NS)
     multiprocessors = sm_count(scene.timeline, scene.device)
-    if not len(fill.row):
+    if multiprocessors is None:
+        raise NotRecorded("findings", [_SIZES])
+    short = _short_and_few(scene, multiprocessors)
+    few, weak = _long_and_few(scene, multiprocessors) if long.any() else (short[:0], short[:0])
+    if not (len(few) or len(weak) or len(short)):
         return None
-    if multiprocessors is None or np.isnan(fill.blocks).all():
-        raise NotRecorded("findings", ["sizes of GPUs and kernels"])
+    mine = np.concatenate((few, weak, short))
+    mine = mine[np.argsort(ops.start[mine], kind="stable")]
+    starts, ends = ops.start[mine], ops.end[mine]
+    time = measure(starts, ends, low, high)
+    top, _ = _most(_name_ids(scene, ops.row[mine]), ends - starts)
+    reasons = (
+        (few, f"blocks for less than 75 % of the {multiprocessors} SMs"),
+        (weak, "an occupancy below 12.5 %"),
+        (short, f"less than 100 µs and blocks for less than half of the {multiprocessors} SMs"),
+    )
+    few_words = [f"{len(each):,} with {what}" for each, what in reasons if len(each)]
+    details = {"few": ", ".join(few_words), "name": _kernel_name(scene, top)}
+    event = event_id("kernel", int(ops.row[mine[(ends - starts).argmax()]]))
+    when = partial(clipped, starts, ends, low, high)
+    # Larger batches have more blocks; they do not make a block's needs smaller.
+    is_weak = 2 * ops.dur[weak].sum() > ops.dur[mine].sum()
+    case = "occupancy" if is_weak else ""
+    return Found(scene.of_window(time), time, details, event=event, when=when, case=case)
+
+
+def _long_and_few(scene: Scene, multiprocessors: int) -> tuple[Array, Array]:
+    # The kernels of 100 µs or more, as indices of operations: those with few blocks, and of the others
+    # those with a low occupancy.
+    fill = kernel_fill(scene.timeline, scene.device, _LONG_KERNEL_NS)
+    if np.isnan(fill.blocks).all():
+        raise NotRecorded("findings", [_SIZES])
     place, categories = _categories(scene, fill.row)
     talks, few_warps = (
         np.array([each in some for each in categories], bool)[place]
@@ -136,21 +168,59 @@ def low_parallelism(scene: Scene) -> Found | None:
     few = (fill.blocks < _FEW_BLOCKS * multiprocessors) & ~talks
     # 0 % is what profilers write that do not know it.
     weak = ~few & (fill.occupancy < _LOW_OCCUPANCY) & (fill.occupancy > 0) & ~talks & ~few_warps
-    mine = np.flatnonzero(few | weak)
-    if not len(mine):
-        return None
-    time = measure(fill.start[mine], fill.end[mine], low, high)
-    top, _ = _most(_name_ids(scene, fill.row[mine]), (fill.end - fill.start)[mine])
-    reasons = (
-        (few, f"blocks for less than 75 % of the {multiprocessors} SMs"),
-        (weak, "an occupancy below 12.5 %"),
-    )
-    few_words = [f"{int(each.sum()):,} with {what}" for each, what in reasons if each.any()]
-    details = {"few": ", ".join(few_words), "name": _kernel_name(scene, top)}
-    longest = mine[(fill.end - fill.start)[mine].argmax()]
-    event = event_id("kernel", int(fill.row[longest]))
-    when = partial(clipped, fill.start[mine], fill.end[mine], low, high)
-    return Found(scene.of_window(time), time, details, event=event, when=when)
+    ops = scene.ops
+    long = np.flatnonzero(scene.is_kernel & lasting(ops.start, ops.end, _LONG_KERNEL_NS))
+    return long[few], long[weak]
+
+
+def _short_and_few(scene: Scene, multiprocessors: int) -> Array:
+    # The shorter kernels, as indices of operations, that run alone with blocks for less than half of the
+    # SMs, if those of one name take 1 % of the window.
+    ops = scene.ops
+    alone = np.ones(len(ops), bool)
+    alone[1:] &= ops.start[1:] >= np.maximum.accumulate(ops.end)[:-1]
+    alone[:-1] &= ops.end[:-1] <= ops.start[1:]
+    alone &= scene.is_kernel & ~lasting(ops.start, ops.end, _LONG_KERNEL_NS)
+    found = []
+    for block in blocks(len(ops)):
+        mine = np.flatnonzero(alone[block]) + block.start
+        few = _blocks_of(scene, ops.row[mine]) < _HALF_THE_SMS * multiprocessors
+        found.append(mine[few])
+    mine = np.concatenate(found) if found else np.empty(0, np.int64)
+    place, (names,) = factorize(_name_ids(scene, ops.row[mine]))
+    spent = sums(place, ops.dur[mine], len(names))
+    _, categories = _categories(scene, ops.row[mine])
+    computes_here = np.array([each != COMMUNICATION for each in categories], bool)
+    large = (spent * 100 >= scene.window.length * _SHARE_OF_A_NAME_PCT) & computes_here
+    result: Array = mine[large[place]]
+    return result
+
+
+def _blocks_of(scene: Scene, rows: Array) -> Array:
+    # The blocks of each kernel's grid; infinite where not recorded.
+    grid = scene.timeline.profile.columns("kernel", GRID)
+    result = np.ones(len(rows))
+    for values in grid.values():
+        mine = take(values, rows)
+        result *= np.where(mine > 0, mine, np.inf)
+    return result
+
+
+def fills_no_wave(scene: Scene) -> bool:
+    """Return whether most kernels have fewer blocks than the GPU holds at once.
+
+    With larger batches these do more in the same time, and a launch is for more. Of very many kernels it
+    is not looked at, and where sizes are not recorded it is not known: both are False. Communication does
+    not count.
+    """
+    multiprocessors = sm_count(scene.timeline, scene.device)
+    if multiprocessors is None or np.count_nonzero(scene.is_kernel) > _MOST_LOOKED_AT:
+        return False
+    fill = kernel_fill(scene.timeline, scene.device)
+    place, categories = _categories(scene, fill.row)
+    works = np.array([each != COMMUNICATION for each in categories], bool)[place]
+    held = np.where(np.isnan(fill.resident), 1.0, fill.resident) * multiprocessors
+    return 2 * int((works & (fill.blocks < held)).sum()) > int(works.sum())
 
 
 def _categories(scene: Scene, rows: Array) -> tuple[Array, list[str]]:

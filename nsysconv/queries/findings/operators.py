@@ -6,6 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -38,6 +39,7 @@ from nsysconv.timeline.kernel_categories import (
     kernel_names,
     tensor_core_use,
 )
+from nsysconv.timeline.peaks import device_peaks
 from nsysconv.timeline.range_names import split_name
 from nsysconv.timeline.utilization import compute_capability
 
@@ -57,8 +59,8 @@ _SINGLE = re.compile(
     r"(?:maxwell|volta|turing|ampere|hopper)_(?:sgemm|scudnn)_|simt_sgemm_|xmma_\w*f32f32\w*ffma"
     r"|convolve_sgemm<float"
 )
-_HALF = re.compile(r"f16|fp16|half", re.IGNORECASE)
-_TF32 = re.compile(r"tf32|s1688")
+HALF = re.compile(r"f16|fp16|half", re.IGNORECASE)
+TF32 = re.compile(r"tf32|s1688")
 # The name has the generation of GPUs for which a kernel was made; it runs on these and on later ones.
 _MADE_FOR = re.compile(r"(?:^|_)(volta|turing|ampere|hopper)_|(?:sm|cutlass_)(\d\d+)_")
 _GENERATIONS = {"volta": 70, "turing": 75, "ampere": 80, "hopper": 90}
@@ -75,13 +77,13 @@ def tensor_cores_unused(scene: Scene) -> Found | None:
         return None
     mine = _run_without(scene)
     if scene.has("fp32_matmul", fp32_matmul):
-        mine &= ~_kernels_named(scene, _is_single)
-    at_most = _of_kernels(scene, mine)
+        mine &= ~kernels_named(scene, _is_single)
+    at_most = of_kernels(scene, mine)
     if not scene.speaks("tensor_cores_unused", at_most):
         return at_most
     if not _can(scene, _TENSOR_CORES):
         return None
-    return _of_kernels(scene, mine & _is_eligible(scene)[_launchers(scene)])
+    return of_kernels(scene, mine & _is_eligible(scene)[launchers(scene)])
 
 
 def _is_eligible(scene: Scene) -> Array:
@@ -89,7 +91,7 @@ def _is_eligible(scene: Scene) -> Array:
     # node.
     from nsysconv.timeline.operator_calls import eligible_names, node_of_ops
 
-    calls = _calls(scene)
+    calls = operator_calls_of(scene)
     node = node_of_ops(scene.timeline, calls, calls.rows)
     could = eligible_names(scene.timeline, calls, calls.rows, node)
     return np.append(could[calls.spans.name], False)
@@ -105,34 +107,48 @@ def _run_without(scene: Scene) -> Array:
     ops = scene.ops
     is_kernel = ops.kind == OpKind.KERNEL
     without = is_kernel & np.append(mine, False)[np.where(is_kernel, ops.row, -1)]
-    return np.asarray(without & ~_kernels_named(scene, _NO_CANDIDATE.search))
+    return np.asarray(without & ~kernels_named(scene, _NO_CANDIDATE.search))
 
 
 @cached_in("measured")
 def fp32_matmul(scene: Scene) -> Found | None:
     """Measure products and convolutions in single precision on a GPU with TF32, where none uses that."""
-    measured = _of_kernels(scene, _kernels_named(scene, _is_single))
+    measured = of_kernels(scene, kernels_named(scene, _is_single))
     if not scene.speaks("fp32_matmul", measured):
         return measured
-    if _kernels_named(scene, lambda name: _TF32.search(name) and not _HALF.search(name)).any():
+    if kernels_named(scene, lambda name: TF32.search(name) and not HALF.search(name)).any():
         return None
-    return measured if _can(scene, _HAS_TF32) else None
+    if measured is None or not _can(scene, _HAS_TF32):
+        return None
+    return replace(measured, details={**measured.details, "peaks": _peaks_of_float(scene)})
+
+
+def _peaks_of_float(scene: Scene) -> str:
+    # How much more TF32 could do than FP32, if both peaks are known: on GeForce RTX it is not more.
+    rows = scene.timeline.profile.rows("device")
+    row = next((each for each in rows if each["device_id"] == scene.device), None)
+    peaks = device_peaks(row) if row else None
+    both = peaks.flop_per_s if peaks else {}
+    if not {"fp32", "tf32_tensor"} <= both.keys():
+        return ""
+    single, tf32 = (both[kind] / 1e12 for kind in ("fp32", "tf32_tensor"))
+    return f" (peaks: FP32 {single:.4g}, TF32 {tf32:.4g} TFLOP/s)"
 
 
 def _is_single(name: str) -> bool:
     # Each of them holds one of these words, which are found sooner.
     may_be = "sgemm" in name or "scudnn" in name or "ffma" in name
-    return may_be and bool(_SINGLE.search(name)) and not _HALF.search(name)
+    return may_be and bool(_SINGLE.search(name)) and not HALF.search(name)
 
 
 def matmul_alignment(scene: Scene) -> Found | None:
     """Measure products of half and bfloat16 whose inner or last size is no multiple of 8."""
-    if not (_has_operators(scene) and _has_named(scene, frozenset(_MATMULS))):
+    if not (_has_operators(scene) and has_named(scene, frozenset(_MATMULS))):
         return None
     if Fact.INPUT_TYPES not in scene.timeline.profile.facts:
         raise NotRecorded("findings", [_OF_INPUTS])
-    calls = _calls(scene)
-    node = _launchers(scene)
+    calls = operator_calls_of(scene)
+    node = launchers(scene)
     launched = (node >= 0) & (scene.ops.kind == OpKind.KERNEL)
     launched[launched] = calls.named(frozenset(_MATMULS))[node[launched]]
     nodes = distinct(node[launched])
@@ -142,7 +158,7 @@ def matmul_alignment(scene: Scene) -> Found | None:
     if not any(each.types and each.shapes for each in inputs):
         raise NotRecorded("findings", [_OF_INPUTS])
     uneven = [i for i, each in zip(nodes.tolist(), inputs, strict=True) if each.is_uneven]
-    return _of_kernels(scene, launched & np.isin(node, uneven))
+    return of_kernels(scene, launched & np.isin(node, uneven))
 
 
 class _Inputs(NamedTuple):
@@ -190,8 +206,8 @@ def _places(spans: Spans) -> list[tuple[int, int, int]]:
     return list(zip(*columns, strict=True))
 
 
-def _of_kernels(scene: Scene, mine: Array) -> Found | None:
-    # The time is that of these kernels, as a share of the time of all kernels, including communication.
+def of_kernels(scene: Scene, mine: Array) -> Found | None:
+    """Return the time of these kernels, a mask of `ops`; the value is its share of all, in per cent."""
     if not mine.any():
         return None
     ops, dur = scene.ops, scene.ops.dur
@@ -212,8 +228,8 @@ def _of_kernels(scene: Scene, mine: Array) -> Found | None:
     return Found(100 * int(own.sum()) / whole, time, details, event=event, when=when)
 
 
-def _kernels_named(scene: Scene, fits: Callable[[str], object]) -> Array:
-    # The mask is true for kernels whose name fits.
+def kernels_named(scene: Scene, fits: Callable[[str], object]) -> Array:
+    """Return which operations are kernels whose name fits, as a mask."""
     place, names = kernel_names(scene.timeline)
     fitting = np.array([name is not None and bool(fits(name)) for name in names], bool)
     ops = scene.ops
@@ -230,7 +246,7 @@ def _can(scene: Scene, wanted: int) -> bool:
     known = compute_capability(scene.timeline, scene.device)
     if known is not None:
         return 10 * known[0] + known[1] >= wanted
-    if not _kernels_named(scene, lambda name: _least_capability(name) >= wanted).any():
+    if not kernels_named(scene, lambda name: _least_capability(name) >= wanted).any():
         raise NotRecorded("findings", ["the GPU's compute capability"])
     return True
 
@@ -260,7 +276,7 @@ _DTOH = DIRECTIONS.index("DtoH")
 @cached_in("measured")
 def host_sync(scene: Scene) -> Found | None:
     """Measure the gaps that began while an operator waited for a value that the host reads."""
-    if not (_has_operators(scene) and _has_named(scene, _READS | _COPIES)):
+    if not (_has_operators(scene) and has_named(scene, _READS | _COPIES)):
         return None
     waits = scene.calls_named(called(*WAITS, "blocking_copy"))
     if scene.gaps is None or not len(waits):
@@ -270,7 +286,7 @@ def host_sync(scene: Scene) -> Found | None:
     # comes after this check.
     if not scene.speaks("host_sync", at_most := Found(scene.of_span(most), most)):
         return at_most
-    calls = _calls(scene)
+    calls = operator_calls_of(scene)
     reads = calls.named(_READS) | (calls.named(_COPIES) & _copies_back(scene, calls))
     reader = _outermost(calls, calls.node_of_call[waits], reads)
     waits, reader = waits[reader >= 0], reader[reader >= 0]
@@ -290,7 +306,7 @@ def _copies_back(scene: Scene, calls: OperatorCalls) -> Array:
     copies = scene.ops.kind == OpKind.MEMCPY
     direction = scene.timeline.profile.columns("memcpy", ("direction",))["direction"]
     copies[copies] = direction[scene.ops.row[copies]] == _DTOH
-    here = distinct(_launchers(scene)[copies])
+    here = distinct(launchers(scene)[copies])
     result = np.zeros(len(calls.parent), bool)
     while len(here := here[here >= 0]):
         result[here] = True
@@ -326,7 +342,7 @@ def optimizer_single_tensor(scene: Scene) -> Found | None:
     if spans is None:
         return None
     group = _launched_in(scene, spans)
-    at_once = group[(group >= 0) & _kernels_named(scene, _AT_ONCE.search)]
+    at_once = group[(group >= 0) & kernels_named(scene, _AT_ONCE.search)]
     group = np.where(np.isin(group, at_once), -1, group)
     of_kernels = group[(group >= 0) & (scene.ops.kind == OpKind.KERNEL)]
     kernels = counts(of_kernels, len(spans))
@@ -412,17 +428,22 @@ def _from_first_to_last(scene: Scene, group: Array) -> Union:
 @cached_in("measured")
 def _has_operators(scene: Scene) -> bool:
     # Raises where the program shows signs of PyTorch, and its operators were not recorded.
-    from nsysconv.timeline.operator_calls import may_have_operators
-
-    if may_have_operators(scene.timeline):
+    if records_operators(scene):
         return True
     if "pytorch" in frameworks(scene.timeline):
         raise NotRecorded("findings", [Fact.OPERATORS])
     return False
 
 
-def _has_named(scene: Scene, names: frozenset[str]) -> bool:
-    # This only looks at names, because the search for what lies in what takes long.
+def records_operators(scene: Scene) -> bool:
+    """Return whether operators were recorded; `operator_calls_of` is to be asked where they were."""
+    from nsysconv.timeline.operator_calls import may_have_operators
+
+    return may_have_operators(scene.timeline)
+
+
+def has_named(scene: Scene, names: frozenset[str]) -> bool:
+    """Return whether there are operators of these names, which is sooner known than what lies in them."""
     return any(
         split_name(name).name.partition(".")[0] in names
         for spans in (ranges(scene.timeline), operators(scene.timeline))
@@ -430,19 +451,19 @@ def _has_named(scene: Scene, names: frozenset[str]) -> bool:
     )
 
 
-def _calls(scene: Scene) -> OperatorCalls:
-    # Imported only where there are operators, and computed where names do not rule a finding out.
+def operator_calls_of(scene: Scene) -> OperatorCalls:
+    """Return the tree of operators; to be asked where names do not rule a finding out."""
     from nsysconv.timeline.operator_calls import operator_calls
 
     return operator_calls(scene.timeline)
 
 
 @cached_in("measured")
-def _launchers(scene: Scene) -> Array:
-    # The result has, per operation, the node of the innermost operator that launched it, or -1.
+def launchers(scene: Scene) -> Array:
+    """Return per operation the node of the innermost operator that launched it, -1 for none."""
     from nsysconv.timeline.operator_calls import node_of_ops
 
-    calls = _calls(scene)
+    calls = operator_calls_of(scene)
     return scene.of_ops(node_of_ops(scene.timeline, calls, calls.rows))
 
 

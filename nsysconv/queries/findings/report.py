@@ -23,12 +23,15 @@ from nsysconv.queries.contract import (
 )
 from nsysconv.queries.cycles import cycles_of
 from nsysconv.queries.findings import (
+    attention,
     communication,
     copies,
     host,
+    host_waits,
     kernels,
     memory,
     operators,
+    precision,
     start_up,
     waits,
 )
@@ -60,12 +63,15 @@ from nsysconv.timeline.timeline import Timeline
 RULES: Mapping[str, Measure] = {
     **start_up.RULES,
     **host.RULES,
+    **host_waits.RULES,
     **waits.RULES,
     **copies.RULES,
     **memory.RULES,
     **communication.RULES,
     **kernels.RULES,
     **operators.RULES,
+    **precision.RULES,
+    **attention.RULES,
 }
 """The rules on one device; those on several devices or ranks are in this module's aggregator."""
 
@@ -181,7 +187,11 @@ def _on_device(
             blind[name] = measured
         elif measured is not None:
             found[name] = replace(measured, device=device, rank=rank)
-    shared = overlap({name: each for name, each in found.items() if scene.speaks(name, each)})
+    speaking = {name: each for name, each in found.items() if scene.speaks(name, each)}
+    shared = overlap(speaking)
+    advised = [name for name in speaking if words()[name].if_small]
+    if advised and kernels.fills_no_wave(scene):
+        found |= {name: replace(found[name], is_small=True) for name in advised}
     found = {name: replace(each, when=None) for name, each in found.items()}
     talks = EXPOSED in found and found[EXPOSED].time_ns > 0
     return _Device(
@@ -219,7 +229,8 @@ def _of_totals(timeline: Timeline, wanted: Sequence[str], blind: dict[str, str])
     if found is None:
         return Partial(blind=blind)
     blind.pop("one_kernel", None)
-    return Partial((_Device({"one_kernel": found}, 0, 0, 0),), blind)
+    device = _Device({"one_kernel": found}, 0, 0, 0)
+    return Partial((device,), blind, frameworks=frameworks(timeline))
 
 
 def _has_window(timeline: Timeline, device: int) -> bool:
@@ -412,7 +423,7 @@ class Findings:
         # The result is true if nothing can be gained between operations.
         inside = [
             each.share_pct or 0.0 for name, each in best.items()
-            if words()[name].kind == SAVING and name not in (*AROUND, "allocation")
+            if words()[name].kind == SAVING and name not in (*AROUND, "allocation", "tf32_matmul")
         ]  # fmt: skip
         return max(inside, default=0.0) < 5 * SMALL_PCT
 
@@ -444,7 +455,8 @@ class Findings:
             "finding": rule.finding.format(**details) + _of_one(rule, found),
             "advice": next(
                 rule.advice[f] for f in (found.case, *candidate.frameworks) if f in rule.advice
-            ),
+            )
+            + (rule.if_small if found.is_small and not found.case else ""),
             "report": rule.report,
             "slice": self._slice(rule.report, found),
         }
@@ -471,7 +483,7 @@ class Findings:
             label = shorten(candidate.label, _LONGEST_LABEL)
             words.append(f"rank {found.rank}" if is_ranked else label)
         if found.device is not None and sum(len(p.devices) for _, p in self._partials) > 1:
-            words.append(f"GPU {found.device}")
+            words.append("GPU" if found.device == MISSING else f"GPU {found.device}")
         return ", ".join(words)
 
     def _notes(self) -> Iterator[Note]:

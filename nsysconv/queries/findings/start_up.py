@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -19,15 +21,18 @@ from nsysconv.queries.findings.contract import (
     uncovered,
 )
 from nsysconv.report import Unit, human
-from nsysconv.timeline.annotations import ranges
-from nsysconv.timeline.arrays import Array, distinct, factorize, sums, take
+from nsysconv.timeline.annotations import operators, ranges, which_named
+from nsysconv.timeline.arrays import Array, among, distinct, factorize, sums, take
 from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.intervals import Union, union, union_with
-from nsysconv.timeline.steps import annotated, steps
+from nsysconv.timeline.kernel_categories import kernel_name_ids
+from nsysconv.timeline.steps import Steps, annotated, steps
 
 # No launch takes as long; what does loads code first.
 _LONG_LAUNCH_NS = 1_000_000
-_FEWEST_STEPS = 4
+_FEWEST_STEPS = 3
+_MOST_PARTS = 3
+_COMPILES = re.compile(r"compil(?:e(?!d)|ing|ation)|autotun|ptxas", re.IGNORECASE)
 _FEWEST_CALLS, _TIMES_MEDIAN = 3, 100
 _LONGEST_NAME = 36
 
@@ -174,31 +179,95 @@ def _long_first_calls(scene: Scene) -> Array:
 
 
 def warm_up(scene: Scene) -> Found | None:
-    """Measure the idle time of the first step, if it is longer than the others, but for the profiler."""
+    """Measure what the first step is longer by than the others, in idle time and kernels tried out.
+
+    It must be longer than each of the others by more than these differ. The profiler's work does not
+    count.
+    """
     pattern = step_pattern(scene.request)
     if not annotated(scene.timeline, pattern):
         return None
     pids = set(scene.timeline.pids_on(scene.device).tolist())
-    mine = [each for each in steps(scene.timeline, pattern) if each.pid in pids]
-    if not mine or len(mine[0]) < _FEWEST_STEPS:
+    mine = next((each for each in steps(scene.timeline, pattern) if each.pid in pids), None)
+    if mine is None or len(mine) < _FEWEST_STEPS or int(mine.start[0]) < scene.span.start:
         return None
-    own = scene.profiler.covered(mine[0].start, mine[0].end)
-    length = mine[0].end - mine[0].start - own
-    median = float(np.median(length[1:]))
-    if not median or int(mine[0].start[0]) < scene.span.start:
+    own = scene.profiler.covered(mine.start, mine.end)
+    length = mine.end - mine.start - own
+    others, median = length[1:], float(np.median(length[1:]))
+    if not median or length[0] - others.max() <= np.ptp(others):
         return None
-    first = Union(mine[0].start[:1], mine[0].end[:1])
-    low, high = scene.window.start, scene.window.end
-    taken = _joined(scene.busy, scene.profiler)
-    time = uncovered(first, taken, low, high)
-    when = partial(remaining, first, taken, low, high)
+    excess = int(length[0] - median)
+    when = partial(_lost_in_first, scene, mine, excess)
+    measured = Found(float(length[0]) / median, when().measure, step=mine.name[0], when=when)
+    if not scene.speaks("warm_up", measured):
+        return measured
     details = {
-        "first_step": mine[0].name[0],
+        "first_step": mine.name[0],
         "first": human(int(length[0]), Unit.NS),
         "median": human(median, Unit.NS),
         "profiler": f", plus {human(int(own[0]), Unit.NS)} of profiler overhead" if own[0] else "",
+        "parts": _longer_by(scene, mine, excess),
     }
-    return Found(float(length[0]) / median, time, details, step=mine[0].name[0], when=when)
+    return replace(measured, details=details)
+
+
+def _lost_in_first(scene: Scene, mine: Steps, most: int) -> Union:
+    # The idle time of the first step in the window, and kernels that no later step runs, up to so much.
+    low, high = scene.window.start, scene.window.end
+    first = Union(mine.start[:1], mine.end[:1])
+    idle = remaining(first, _joined(scene.busy, scene.profiler), low, high)
+    found = _joined(idle, _tried_out(scene, mine))
+    length = found.ends - found.starts
+    left = most - (np.cumsum(length) - length)
+    some = left > 0
+    return Union(found.starts[some], (found.starts + np.minimum(length, left))[some])
+
+
+def _tried_out(scene: Scene, mine: Steps) -> Union:
+    # When kernels ran in the first step whose names do not come again, as those that are tried out do.
+    ops, low, high = scene.ops, int(mine.start[0]), int(mine.end[0])
+    here = np.flatnonzero(scene.is_kernel & (ops.start >= low) & (ops.end <= high))
+    later = np.flatnonzero(scene.is_kernel & (ops.start >= high))
+    names, _ = kernel_name_ids(scene.timeline)
+    fresh = here[~among(take(names, ops.row[here]), distinct(take(names, ops.row[later])))]
+    return union(ops.start[fresh], ops.end[fresh])
+
+
+def _longer_by(scene: Scene, mine: Steps, excess: int) -> str:
+    # The words name what makes the first step longer than the median of the others: the parts of a step
+    # in turn, each without those before it.
+    def during(fits: Callable[[str], object], shortest_ns: int = 0) -> Union:
+        return scene.calls_at(scene.calls_named(fits, shortest_ns))
+
+    launches = during(called(*LAUNCHES), _LONG_LAUNCH_NS)
+    parts = (
+        ("in kernels that no later step runs", _tried_out(scene, mine)),
+        ("in other GPU work", scene.busy),
+        ("compiling", _compiling(scene)),
+        ("loading code", _joined(during(called("initialization")), launches)),
+        ("allocating memory", during(called("allocation"))),
+        ("in other API calls", during(lambda name: True)),
+        ("in host code outside API calls", Union(mine.start, mine.end)),
+    )
+    taken, longer = scene.profiler, []
+    for words, when in parts:
+        before, taken = taken, _joined(taken, when)
+        time = taken.covered(mine.start, mine.end) - before.covered(mine.start, mine.end)
+        longer.append((int(time[0] - np.median(time[1:])), words))
+    said = sorted((each for each in longer if each[0] * 10 >= excess), reverse=True)[:_MOST_PARTS]
+    listed = ", ".join(f"{human(time, Unit.NS)} {words}" for time, words in said)
+    return f"; it is longer by {listed}" if said else ""
+
+
+def _compiling(scene: Scene) -> Union:
+    # When ranges or operators ran whose names say that they compile or tune code.
+    found = Union(scene.ops.start[:0], scene.ops.end[:0])
+    for spans in (ranges(scene.timeline), operators(scene.timeline)):
+        mine = which_named(spans, _COMPILES.search)
+        found = union_with(
+            found, *(take(each, np.flatnonzero(mine)) for each in (spans.start, spans.end))
+        )
+    return found
 
 
 RULES: dict[str, Measure] = {

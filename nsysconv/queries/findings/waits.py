@@ -104,9 +104,9 @@ def _costs(
     waiting = scene.calls_at(waits)
     if found is None or not len(waiting.starts):
         return
-    starts, ends = (m if which is None else take(m, which) for m in (found.start, found.end))
-    for block in blocks(len(starts)):
-        low, high = starts[block], ends[block]
+    for block in blocks(len(found) if which is None else len(which)):
+        here = block if which is None else which[block]
+        low, high = found.start[here], found.end[here]
         place = np.searchsorted(waiting.starts, low, side="right") - 1
         until = waiting.ends.take(place, mode="clip")
         # A window begins with no gap, a slice may: nothing ran before.

@@ -25,7 +25,7 @@ from nsysconv.queries.event_lanes import (
 from nsysconv.queries.idle_gaps import longest_activity
 from nsysconv.queries.why.columns import COLUMNS, PARTS
 from nsysconv.report import MISSING, Report, report_table
-from nsysconv.timeline import idle
+from nsysconv.timeline import host_activity, idle
 from nsysconv.timeline.annotations import (
     OPERATOR,
     PUSH_POP,
@@ -246,7 +246,7 @@ class _Asked:
             return found
         parts = idle.parts(timeline, gap)[:, 0]
         on_thread = idle.drop_threadless_host_parts(timeline, gap)
-        activity = idle.host_activity(timeline, self.request.range_names)
+        activity = host_activity.host_activity(timeline, self.request.range_names)
         ((during,), (during_ns,)) = longest_activity(on_thread, activity)
         return found | {
             "gap_ns": int(gap.dur[0]),

@@ -1,0 +1,133 @@
+"""Rules on what kernels compute in: TF32 where 16 bit would do, double precision, converted layouts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from nsysconv.errors import NotRecorded
+from nsysconv.queries.findings.contract import Found, Measure, Scene
+from nsysconv.queries.findings.operators import (
+    HALF,
+    TF32,
+    has_named,
+    kernels_named,
+    launchers,
+    of_kernels,
+    operator_calls_of,
+    records_operators,
+)
+from nsysconv.report import Unit, human
+from nsysconv.timeline.arrays import Array
+from nsysconv.timeline.intervals import Union
+from nsysconv.timeline.kernel_categories import rules
+from nsysconv.timeline.timeline import Timeline
+from nsysconv.timeline.utilization import compute_capability, device_name
+from nsysconv.timeline.vendors import is_of_amd
+
+# Data in double precision, by types of what a kernel gets (`double*`, `<double`) and by names of
+# libraries. A number alone (`float*, double, double`) is a parameter, such as a learning rate.
+_DOUBLE = re.compile(
+    r"\bdouble(?: const)? ?[*&]|<double\b|(?<![a-z])f64(?!\d)|d884"
+    r"|(?<![a-z])[dz](?:gemm|gemv|symm|syrk|trsm|trmm)",
+    re.IGNORECASE,
+)
+_MOVE_DATA = ("copy", "indexing", "sort")
+_LAYOUT = re.compile(
+    r"n?chw_?(?:2|to)_?\w*hwc|hwc_?(?:2|to)_?\w*chw|nchw2cnhw|tensortransform", re.I
+)
+_CONTIGUOUS = frozenset(("aten::contiguous",))
+# GPUs with 1/32 or 1/64 as many units in double as in single precision.
+_FEW_DOUBLES = frozenset(
+    ["5.0", "5.2", "5.3", "6.1", "6.2", "7.2", "7.5", "8.6", "8.7", "8.9", "10.3", "11.0", "12.0", "12.1"]
+)  # fmt: skip
+_FEW_DOUBLES_NAMES = re.compile(
+    r"GeForce (?:GTX (?!TITAN)|RTX|MX)|\bRTX\b|\bTesla (?:M|T|P4)|\b(?:T4|L4|L40S?|A2|A10G?|A16|A40)\b"
+)
+_CAPABILITY = "the GPU's compute capability"
+
+
+def tf32_matmul(scene: Scene) -> Found | None:
+    """Measure half of the time of GEMMs and convolutions in TF32, where 16 bit is twice as fast."""
+    if not sixteen_bit_doubles(scene.timeline):
+        return None
+    mine = kernels_named(scene, lambda name: TF32.search(name) and not HALF.search(name))
+    whole = of_kernels(scene, mine)
+    if whole is None or whole.when is None:
+        return None
+    half = partial(_first_halves, whole.when)
+    details = {**whole.details, "all": human(whole.time_ns, Unit.NS)}
+    return replace(whole, time_ns=half().measure, details=details, when=half)
+
+
+def sixteen_bit_doubles(timeline: Timeline) -> bool:
+    """Return whether Tensor Cores compute twice as fast in 16 bit as in TF32.
+
+    All NVIDIA GPUs with TF32 do, by their data sheets: A100 312 and 156 TFLOP/s, H100 989 and 495,
+    RTX 3090 71 and 36, B200 2250 and 1125, without sparsity. Of other makers' it is not known.
+    """
+    return not is_of_amd(timeline)
+
+
+def _first_halves(whole: Callable[[], Union]) -> Union:
+    # Half of each interval: at twice the rate it ends there.
+    found = whole()
+    ends = found.starts + (found.ends - found.starts) // 2
+    some = ends > found.starts
+    return Union(found.starts[some], ends[some])
+
+
+def double_precision(scene: Scene) -> Found | None:
+    """Measure kernels that compute in double precision on a GPU that has few units for it."""
+    measured = of_kernels(scene, kernels_named(scene, _computes_in_double))
+    if not scene.speaks("double_precision", measured):
+        return measured
+    few = has_few_doubles(scene.timeline, scene.device)
+    if few is None:
+        raise NotRecorded("findings", [_CAPABILITY])
+    return measured if few else None
+
+
+def _computes_in_double(name: str) -> bool:
+    return bool(_DOUBLE.search(name)) and rules().category(name) not in _MOVE_DATA
+
+
+def has_few_doubles(timeline: Timeline, device: int) -> bool | None:
+    """Return whether the device has 1/32 or fewer units in double precision; None: not known.
+
+    By compute capability, from "Throughput of Native Arithmetic Instructions" of the CUDA programming
+    guide (7.5, 8.6, 8.9, 12.0: 2 results per clock and SM; 8.0: 32; 9.0: 64), else by the model.
+    """
+    if is_of_amd(timeline):
+        return False
+    known = compute_capability(timeline, device)
+    if known is not None:
+        return f"{known[0]}.{known[1]}" in _FEW_DOUBLES
+    return True if _FEW_DOUBLES_NAMES.search(device_name(timeline, device) or "") else None
+
+
+def layout_conversions(scene: Scene) -> Found | None:
+    """Measure kernels that only change a tensor's layout: NCHW to NHWC and back, aten::contiguous."""
+    mine = kernels_named(scene, _LAYOUT.search)
+    if records_operators(scene) and has_named(scene, _CONTIGUOUS):
+        mine |= _in_contiguous(scene)
+    return of_kernels(scene, mine)
+
+
+def _in_contiguous(scene: Scene) -> Array:
+    # The mask is true for kernels that an operator inside aten::contiguous launched.
+    calls, node = operator_calls_of(scene), launchers(scene)
+    inside = np.append(calls.innermost(calls.named(_CONTIGUOUS)) >= 0, False)
+    result: Array = inside[node] & scene.is_kernel
+    return result
+
+
+RULES: dict[str, Measure] = {
+    "tf32_matmul": tf32_matmul,
+    "double_precision": double_precision,
+    "layout_conversions": layout_conversions,
+}

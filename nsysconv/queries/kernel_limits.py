@@ -1,0 +1,233 @@
+"""What limits each kernel: computing, bandwidth or latency by its metrics, and what limits its occupancy.
+
+That both are below 60 % of their peaks is the sign of latency in the guided analysis of NVIDIA's Visual
+Profiler (its user's guide, "Guided Application Analysis").
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from nsysconv.facts import Fact
+from nsysconv.queries import metrics
+from nsysconv.queries.columns import (
+    BY_DEVICE,
+    count_column,
+    key_column,
+    ranks_by_group,
+    sum_column,
+)
+from nsysconv.queries.contract import Array, ColumnValues, Query, Request
+from nsysconv.report import MISSING, Column, Unit
+from nsysconv.timeline.arrays import factorize, sums
+from nsysconv.timeline.timeline import Timeline
+from nsysconv.timeline.utilization import (
+    LIMITS,
+    SHARED,
+    block_limits,
+    shared_memory,
+    sm_of,
+    warps_of,
+)
+
+COMPUTE, BANDWIDTH, LATENCY = "compute", "bandwidth", "latency"
+"""What may limit a kernel."""
+
+COLUMNS = (
+    *BY_DEVICE,
+    key_column("name", "Demangled name of the kernel."),
+    count_column("kernel_count", "Executions; null: kernels are not recorded."),
+    sum_column("kernel_sum_ns", "Sum of their durations.", "kernel_count"),
+    Column(
+        "limit",
+        Unit.TEXT,
+        "What limits it by its metrics: compute or bandwidth, the larger one of at least 60 % of peak; "
+        "latency: both are lower; null: not known.",
+    ),
+    Column("compute_pct", Unit.PCT, "The busiest unit that computes, as a share of its peak."),
+    Column("compute_metric", Unit.TEXT, "The metric that says so; null: none.", brief=False),
+    Column("memory_pct", Unit.PCT, "The busiest memory or cache, as a share of its peak."),
+    Column("memory_metric", Unit.TEXT, "The metric that says so; null: none."),
+    Column("stall_pct", Unit.PCT, "Share of stalls of the commonest reason.", brief=False),
+    Column("stall_reason", Unit.TEXT, "That reason; null: not measured.", brief=False),
+    Column(
+        "achieved_occupancy_pct",
+        Unit.PCT,
+        "Measured occupancy: warps in flight as a share of what SMs hold.",
+        better="more",
+    ),
+    Column(
+        "occupancy_pct",
+        Unit.PCT,
+        "Theoretical occupancy of the launch size with most time; null: not known.",
+        better="more",
+    ),
+    Column(
+        "occupancy_limit",
+        Unit.TEXT,
+        "What allows no more blocks of that size on an SM: registers, shared memory, warps, blocks.",
+    ),
+)
+
+_PEAK_PCT = 60.0
+# Shares of peak, by names of metrics: of units that compute, and that issue; of memories and caches.
+# Units for loads, stores and textures are on the way to memory, and count for neither.
+_COMPUTES = re.compile(
+    r"issue_slot_utilization|flop_[shd]p_efficiency"
+    r"|(?!ldst_|tex_|texture_)\w+_fu_utilization"
+    r"|sm__throughput\.avg\.pct_of_peak_sustained_elapsed"
+)
+_MEMORY = re.compile(
+    r"(?:dram|l2|shared|tex|l1_shared)_utilization"
+    r"|(?:gpu__compute_memory|dram_|lts_|l1tex_)_throughput\.avg\.pct_of_peak_sustained_elapsed"
+)
+_OCCUPANCY = re.compile(r"achieved_occupancy|sm__warps_active\.avg\.pct_of_peak_sustained_active")
+_STALL = "stall_"
+# A level goes from 0 (idle) to 10 (max); an occupancy without a unit from 0 to 1.
+_TO_PCT: Mapping[str | None, float] = {"level": 10.0, "%": 1.0, "number": 100.0, None: 100.0}
+
+_SIZES = ("block_x", "block_y", "block_z")
+_Key = tuple[int, str]
+
+
+@dataclass
+class _Limits:
+    # These are a kernel's shares, each with the metric that has it, and its launches.
+    compute: tuple[float, str | None] = (np.nan, None)
+    memory: tuple[float, str | None] = (np.nan, None)
+    stall: tuple[float, str | None] = (np.nan, None)
+    achieved: float = np.nan
+    launched: dict[str, Any] = field(default_factory=dict)
+
+    def add(self, metric: str, pct: float) -> None:
+        """Take a metric, in per cent of a peak."""
+        if _COMPUTES.fullmatch(metric):
+            self.compute = _larger(self.compute, pct, metric)
+        elif _MEMORY.fullmatch(metric):
+            self.memory = _larger(self.memory, pct, metric)
+        elif _OCCUPANCY.fullmatch(metric):
+            self.achieved = pct
+        elif metric.startswith(_STALL):
+            self.stall = _larger(self.stall, pct, metric.removeprefix(_STALL).replace("_", " "))
+
+    @property
+    def limit(self) -> str | None:
+        """Return what limits the kernel; None: not known."""
+        compute, memory = self.compute[0], self.memory[0]
+        if np.fmax(compute, memory) >= _PEAK_PCT:
+            return BANDWIDTH if memory > compute or np.isnan(compute) else COMPUTE
+        return None if np.isnan(compute) or np.isnan(memory) else LATENCY
+
+
+def _larger(one: tuple[float, str | None], pct: float, name: str) -> tuple[float, str | None]:
+    return one if one[0] >= pct else (pct, name)
+
+
+def compute(timeline: Timeline, request: Request) -> ColumnValues:
+    """Return one row per device and kernel name, most time first."""
+    found: dict[_Key, _Limits] = defaultdict(_Limits)
+    if Fact.METRICS in timeline.profile.facts:
+        for device, kernel, metric, pct in _measured(timeline, request):
+            found[device, kernel].add(metric, pct)
+    if Fact.KERNELS in timeline.profile.facts:
+        for key, launched in _launched(timeline):
+            found[key].launched = launched
+    order = sorted(found, key=lambda key: (-(found[key].launched.get("kernel_sum_ns") or 0), key))
+    rows = [found[key] for key in order]
+    of_launches = ("rank", "kernel_count", "kernel_sum_ns", "occupancy_pct", "occupancy_limit")
+    return {
+        "device_id": [device for device, _ in order],
+        "name": [name for _, name in order],
+        "limit": [each.limit for each in rows],
+        "compute_pct": [each.compute[0] for each in rows],
+        "compute_metric": [each.compute[1] for each in rows],
+        "memory_pct": [each.memory[0] for each in rows],
+        "memory_metric": [each.memory[1] for each in rows],
+        "stall_pct": [each.stall[0] for each in rows],
+        "stall_reason": [each.stall[1] for each in rows],
+        "achieved_occupancy_pct": [each.achieved for each in rows],
+        **{name: [each.launched.get(name) for each in rows] for name in of_launches},
+    }
+
+
+def _measured(timeline: Timeline, request: Request) -> Iterable[tuple[int, str, str, float]]:
+    # The metrics of kernels that are shares of something: device, kernel, metric and per cent.
+    values = metrics.compute(timeline, request)
+    wanted = ("device_id", "kernel", "metric", "unit", "value_avg")
+    columns = (values[name] for name in wanted)
+    for device, kernel, metric, unit, value in zip(*columns, strict=True):
+        factor = _TO_PCT.get(unit)
+        if factor == 100 and not _OCCUPANCY.fullmatch(metric):
+            factor = None
+        if kernel is not None and factor is not None and not np.isnan(value):
+            yield MISSING if device is None else device, kernel, metric, float(value) * factor
+
+
+def _launched(timeline: Timeline) -> Iterable[tuple[_Key, dict[str, Any]]]:
+    # What launches say of each kernel: the occupancy is that of the launch size with most time.
+    names = ("dur_ns", "device_id", "pid", "name_id", *_SIZES, "registers_per_thread", *SHARED)
+    read = timeline.columns("kernel", names)
+    dur = np.where(read["dur_ns"] == MISSING, 0, read["dur_ns"])
+    group, (devices, ids) = factorize(read["device_id"], read["name_id"])
+    count = len(ids)
+    size, keys = factorize(group, *(read[name] for name in names[4:]))
+    spent, own = sums(size, dur, len(keys[0])), dict(zip(names[4:], keys[1:], strict=True))
+    # The last one of each group is that with most time.
+    by_time = np.lexsort((spent, keys[0]))
+    most = by_time[np.searchsorted(keys[0][by_time], np.arange(count), side="right") - 1]
+    own = {name: values[most] for name, values in own.items()}
+    occupancy, limiter = _occupancy(timeline, devices, own)
+    texts = timeline.profile.names(ids[ids != MISSING])
+    total, launches = sums(group, dur, count), np.bincount(group, minlength=count)
+    ranks = ranks_by_group(timeline, read["pid"], group, count)
+    for i in range(count):
+        key = int(devices[i]), texts.get(int(ids[i]), "[no name]")
+        yield (
+            key,
+            {
+                "rank": ranks[i],
+                "kernel_count": int(launches[i]),
+                "kernel_sum_ns": int(total[i]),
+                "occupancy_pct": occupancy[i],
+                "occupancy_limit": limiter[i],
+            },
+        )
+
+
+def _occupancy(
+    timeline: Timeline, devices: Array, own: Mapping[str, Array]
+) -> tuple[list[float], list[str | None]]:
+    # The occupancy of each launch size, in per cent, and what limits it; not known: NaN and None.
+    result, limiter = np.full(len(devices), np.nan), np.full(len(devices), None, object)
+    threads = np.ones(len(devices), np.int64)
+    for name in _SIZES:
+        threads = np.where((threads > 0) & (own[name] > 0), threads * own[name], MISSING)
+    for device in np.unique(devices).tolist():
+        sm, mine = sm_of(timeline, device), np.flatnonzero(devices == device)
+        if sm is None:
+            continue
+        wanted = threads[mine], own["registers_per_thread"][mine], shared_memory(own)[mine]
+        limits = block_limits(sm, *wanted)
+        held = limits.min(axis=0)
+        known = np.flatnonzero(held != MISSING)
+        warps = held[known] * warps_of(wanted[0][known])
+        result[mine[known]] = 100 * warps / sm.warps
+        for i in known.tolist():
+            least = [LIMITS[n] for n in np.flatnonzero(limits[:, i] == held[i]).tolist()]
+            limiter[mine[i]] = ", ".join(least)
+    return result.tolist(), limiter.tolist()
+
+
+KERNEL_LIMITS = Query(
+    title="What limits kernels",
+    any_of={Fact.KERNELS, Fact.METRICS},
+    uses={Fact.DEVICES, Fact.KERNELS, Fact.METRICS},
+    columns=COLUMNS,
+    compute=compute,
+)

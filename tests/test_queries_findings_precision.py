@@ -1,0 +1,211 @@
+"""Precision, attention, first steps and small grids: what the cases and examples do not say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from conftest import REAL, real
+from findings_cases import parse
+from small_store import Kernel, opened
+from test_queries_findings import ask, row_of
+
+import nsysconv
+from nsysconv.present.answer import shown_findings
+from nsysconv.queries.findings.precision import (
+    _FEW_DOUBLES_NAMES,
+    _LAYOUT,
+    _computes_in_double,
+)
+from nsysconv.report import Unit, human
+
+TUTORIAL = REAL / (
+    "kineto/sidnb13+torch-profiling-tutorial__dcb0aa1a78e7_4399.1752181589621105859.pt.trace.json"
+)
+H100 = {"sm_count": 132, "compute_major": 9, "compute_minor": 0}
+
+
+def finding(lines: str, rule: str) -> dict[str, Any] | None:
+    return row_of(ask(parse(f"{lines}\n→ {rule} says nothing")), rule)
+
+
+# -- the walk of a tutorial: its author saw these four in his trace
+
+
+@real
+@pytest.mark.skipif(not TUTORIAL.exists(), reason="the tutorial's trace is not there")
+def test_what_the_author_of_a_tutorial_saw_in_his_trace() -> None:
+    """Launch-bound and small; attention in three kernels; TF32; a slow first step (1.182 ms to 0.814)."""
+    (report,) = nsysconv.report_on(TUTORIAL, "findings")
+    rows = {row["rule"]: row for row in report.rows()}
+    assert {"launch_bound", "warm_up"} <= {row["rule"] for row in shown_findings(report.rows())}
+    assert "larger batches" in rows["launch_bound"]["advice"]
+    # 18 + 18 launches of GEMMs take 233 µs of 390, 116.5 could go; 3 × (7 + 5 + 6) µs are attention.
+    assert rows["tf32_matmul"]["saving_ns"] == 116_500
+    assert rows["unfused_attention"]["cost_ns"] == 54_000
+    assert " 3 times" in rows["unfused_attention"]["finding"]
+    assert rows["warm_up"]["saving_ns"] == 368_000
+    assert "longer by 345.00 µs in host code outside API calls" in rows["warm_up"]["finding"]
+    text = "\n".join(line for text in report.texts for line in text.lines)
+    assert all(word in text for word in ("launch_bound", "warm_up", "tf32_matmul", "unfused_attention"))
+
+
+# -- names
+
+
+@pytest.mark.parametrize(("name", "fits"), [
+    ("saxpy(double *, double *, double *, double, int)", True),
+    ("void StencilKernel<double>(double*, double*, int)", True),
+    ("ampere_dgemm_64x64_nn", True), ("cutlass_80_tensorop_d884gemm_128x64_16x3_nn_align1", True),
+    ("sm80_xmma_gemm_f64f64_f64f64_f64_nn_n_tilesize64x64x8", True),
+    ("void adam<float>(float*, float const*, double, double)", False),
+    ("void cub::DeviceMergeSortMergeKernel<double>(double*)", False),
+    ("transpose_NCHW2CNHW_V2_2D_WG_off64", False), ("ampere_sgemm_128x64_nn", False),
+])  # fmt: skip
+def test_what_runs_in_double_precision(name: str, fits: bool) -> None:
+    assert _computes_in_double(name) == fits
+
+
+@pytest.mark.parametrize(("model", "fits"), [
+    ("GeForce GTX 1080 Ti", True), ("NVIDIA GeForce RTX 3090", True), ("Tesla T4", True),
+    ("NVIDIA L4", True), ("NVIDIA A10G", True), ("Quadro RTX 6000", True), ("Tesla P40", True),
+    ("NVIDIA A100-SXM4-80GB", False), ("Tesla V100-SXM2-32GB", False), ("Tesla P100-PCIE-16GB", False),
+    ("NVIDIA H100 80GB HBM3", False), ("GeForce GTX TITAN Black", False), ("NVIDIA A30", False),
+])  # fmt: skip
+def test_which_models_have_few_units_in_double_precision(model: str, fits: bool) -> None:
+    assert bool(_FEW_DOUBLES_NAMES.search(model)) == fits
+
+
+@pytest.mark.parametrize(("name", "fits"), [
+    ("void cudnn::ops::nchwToNhwcKernel<float, float>(float const*)", True),
+    ("void cudnn::ops::nhwcToNchwKernel<float, float>(float const*)", True),
+    ("void nhwcToFoldedNhwcKernel<half>()", False), ("transpose_NCHW2CNHW_V2", True),
+    ("sm80_xmma_fprop_implicit_gemm_indexed_tf32f32_nhwckrsc_nchw_tilesize128x128", False),
+])  # fmt: skip
+def test_what_changes_a_layout(name: str, fits: bool) -> None:
+    assert bool(_LAYOUT.search(name)) == fits
+
+
+def test_what_contiguous_launches_changes_a_layout() -> None:
+    """60 of 1000: a copy in clone in contiguous; the copy of 100 in aten::to may change the type."""
+    row = finding(
+        """
+        operator aten::contiguous [0, 20)
+        operator aten::clone [1, 19)
+        operator aten::copy_ [2, 18)
+        call cudaLaunchKernel [5, 10) #1
+        kernel direct_copy_kernel [10, 70) #1
+        operator aten::to [30, 50)
+        operator aten::copy_ [31, 49)
+        call cudaLaunchKernel [35, 40) #2
+        kernel direct_copy_kernel [70, 170) #2
+        kernel conv [170, 1010)
+        """,
+        "layout_conversions",
+    )
+    assert row is not None
+    assert row["cost_ns"] == 60_000
+
+
+# -- attention without operators: batches are in the grid
+
+
+def attention(first: int, last: int, between: str = "masked_fill_elementwise_kernel") -> Any:
+    kernels = (
+        Kernel(0, 50_000, name="sm80_gemm", grid=(2, 1, first)),
+        Kernel(50_000, 60_000, name=between, grid=(64, 1, 1)),
+        Kernel(60_000, 70_000, name="softmax_warp_forward", grid=(64, 1, 1)),
+        # Another stream has nothing to do with it.
+        Kernel(62_000, 66_000, name="layer_norm", grid=(64, 1, 1), stream=9),
+        Kernel(70_000, 100_000, name="sm80_gemm", grid=(2, 1, last)),
+        Kernel(100_000, 1_000_000, name="relu"),
+    )
+    with opened(*kernels) as profile:
+        return row_of(profile.report("findings"), "unfused_attention")
+
+
+def test_attention_is_seen_by_the_grids_of_kernels() -> None:
+    row = attention(128, 128)
+    assert row is not None
+    assert row["cost_ns"] == 100_000
+    assert "1 time," in row["finding"]
+
+
+@pytest.mark.parametrize("case", [(128, 64), (1, 1), (128, 128, "layer_norm_kernel")])
+def test_what_is_no_attention_by_the_grids_of_kernels(case: Any) -> None:
+    assert attention(*case) is None
+
+
+# -- the first step
+
+
+def test_the_parts_of_a_slow_first_step() -> None:
+    """Steps of 100, 50 and 50: 40 more of a kernel that is tried out, 10 more of cudaMalloc."""
+    row = finding(
+        """
+        range step1 [0, 100)
+        range step2 [100, 150)
+        range step3 [150, 200)
+        call cudaLaunchKernel [0, 2) #1
+        kernel trial [2, 42) #1
+        call cudaMalloc [45, 55)
+        call cudaLaunchKernel [60, 62) #2
+        kernel gemm [62, 100) #2
+        call cudaLaunchKernel [100, 102) #3
+        kernel gemm [112, 150) #3
+        call cudaLaunchKernel [150, 152) #4
+        kernel gemm [162, 200) #4
+        """.replace("step", "ProfilerStep#"),
+        "warm_up",
+    )
+    assert row is not None
+    # 40 of the trial and 20 that are idle: no more than 100 - 50.
+    assert (row["value"], row["saving_ns"]) == (2.0, 50_000)
+    assert row["finding"].endswith(
+        f"it is longer by {human(40_000, Unit.NS)} in kernels that no later step runs, "
+        f"{human(10_000, Unit.NS)} allocating memory."
+    )
+
+
+# -- larger batches
+
+
+def launch_bound(blocks: int, gpu: Any = H100) -> dict[str, Any]:
+    lines = f"""
+        operator aten::mm [0, 1)
+        call cudaLaunchKernel [0, 5) #1 ×10 every 20
+        kernel relu blocks={blocks} threads=256 [5, 10) #1 ×10 every 20
+        """
+    case = parse(f"{lines}\n→ launch_bound saves 135")
+    case.gpu = gpu
+    row = row_of(ask(case), "launch_bound")
+    assert row is not None
+    return row
+
+
+@pytest.mark.parametrize(("blocks", "advised"), [(131, True), (132, False), (4000, False)])
+def test_larger_batches_are_advised_only_if_kernels_are_too_small(blocks: int, advised: bool) -> None:
+    """Registers are not recorded, so what an SM holds is not known: one block each fills it."""
+    assert ("larger batches" in launch_bound(blocks)["advice"]) == advised
+
+
+def test_without_sizes_of_the_gpu_larger_batches_are_not_advised() -> None:
+    assert "larger batches" not in launch_bound(1, gpu={})["advice"]
+
+
+def test_no_other_advice_is_for_larger_batches_without_evidence() -> None:
+    from nsysconv.queries.findings.contract import words
+
+    saying = {
+        rule for rule, each in words().items()
+        if any("larger batches" in text.lower() for text in each.advice.values())
+    }  # fmt: skip
+    assert saying == {"low_parallelism"}  # which found kernels with few blocks
+
+
+def test_a_model_tells_where_no_capability_is_recorded() -> None:
+    case = parse("kernel dgemm [0, 1000)\n→ double_precision costs 1000")
+    case.gpu = {"name": "GeForce GTX 1080 Ti"}
+    row = row_of(ask(case), "double_precision")
+    assert row is not None
+    assert row["cost_ns"] == 1_000_000

@@ -1,0 +1,173 @@
+"""What limits kernels: by their metrics, and by what an SM holds; beside figures made by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from conftest import REAL, real
+from small_store import Kernel, Metric, Row, opened
+
+import nsysconv
+from nsysconv.errors import NotRecorded
+from nsysconv.facts import Fact
+from nsysconv.queries.kernel_limits import _Limits
+
+OCCUPANCY = ("occupancy_pct", "occupancy_limit")
+
+
+def rows_of(*rows: Row, **how: Any) -> dict[str, dict[str, Any]]:
+    with opened(*rows, **how) as profile:
+        return {row["name"]: row for row in profile.report("kernel_limits").rows()}
+
+
+def values(row: dict[str, Any], names: tuple[str, ...]) -> tuple[Any, ...]:
+    return tuple(row[name] for name in names)
+
+
+# -- real files: three kernels each, from the lines of the file
+
+NVPROF_CSV = "nvprof_csv/leimingyu+magus__metrics_rodinia_hybridsort.csv"
+NVPROF_TEXT = "nvprof_text/xstupi00+N-Body-OpenACC__profile.out"
+BY_HAND = {
+    # cf, single precision: Low (1); issue slots 6.09 %; dram High (8), l2 Low (3), tex Low (1).
+    (NVPROF_CSV, "mergeSortFirst(float4*, int)"):
+        ("bandwidth", 10, 80, "dram_utilization", 83.5374, "memory dependency", 85.342166),
+    # Issue slots 13.18 %, all units Low (1); dram and tex Low (2), l2 and shared Low (1).
+    (NVPROF_CSV, "bucketcount(float*, int*, unsigned int*, int)"):
+        ("latency", 13.181187, 20, "dram_utilization", 33.4615, "memory dependency", 81.638933),
+    # Issue slots 7.56 %, cf, special and single precision Low (1); dram Low (2), l2, shared, tex Low (1).
+    (NVPROF_CSV, "histogram1024Kernel(unsigned int*, float*, float, float, int)"):
+        ("latency", 10, 20, "dram_utilization", 10.702, "memory dependency", 52.461465),
+    # Arithmetic units Mid (5), FLOP efficiency 10.44 %; no memory's utilization is recorded.
+    (NVPROF_TEXT, "calculate_velocity_34_gpu(Particles const &, Particles&, int, float)"):
+        (None, 50, None, None, 48.3389, None, None),
+    (NVPROF_TEXT, "centerOfMassGPU_101_gpu(Particles const &, float4*, int)"):
+        (None, 10, None, None, 62.2217, None, None),
+    (NVPROF_TEXT, "centerOfMassGPU_116_gpu(Particles const &, float4*, int)"):
+        (None, 10, None, None, 1.5617, None, None),
+}  # fmt: skip
+
+
+@real
+@pytest.mark.parametrize(("file", "kernel"), list(BY_HAND))
+def test_kernels_of_real_files_by_hand(file: str, kernel: str) -> None:
+    if not (REAL / file).exists():
+        pytest.skip(f"{file} is not there")
+    (report,) = nsysconv.report_on(REAL / file, "kernel_limits")
+    row = next(row for row in report.rows() if row["name"] == kernel)
+    names = ("limit", "compute_pct", "memory_pct", "memory_metric", "achieved_occupancy_pct",
+             "stall_reason", "stall_pct")  # fmt: skip
+    wanted = BY_HAND[file, kernel]
+    assert values(row, names) == tuple(
+        pytest.approx(each) if isinstance(each, float | int) else each for each in wanted
+    )
+
+
+COUNTERS = sorted((REAL / "rocprofv3_csv").glob("*counter_collection.csv")) or [REAL / "missing"]
+
+
+@real
+@pytest.mark.parametrize("path", COUNTERS, ids=lambda path: path.name)
+def test_counters_that_are_no_shares_of_a_peak_say_nothing(path: Any) -> None:
+    """Waves and bytes fetched: counts without a peak."""
+    if not path.exists():
+        pytest.skip("no counters are there")
+    (report,) = nsysconv.report_on(path, "kernel_limits")
+    assert {row["limit"] for row in report.rows()} <= {None}
+
+
+# -- metrics
+
+
+def metric(name: str, value: float, kernel: str = "k") -> Metric:
+    return Metric(name, kernel, value)
+
+
+@pytest.mark.parametrize(("compute", "memory", "limit"), [
+    (60, 59.9, "compute"), (60, 60, "compute"), (59.9, 60, "bandwidth"), (80, 90, "bandwidth"),
+    (59.9, 59.9, "latency"), (60, None, "compute"), (59.9, None, None), (None, 60, "bandwidth"),
+    (None, 59.9, None),
+])  # fmt: skip
+def test_the_larger_of_both_limits_from_60_percent_on(
+    compute: float | None, memory: float | None, limit: str | None
+) -> None:
+    names = {
+        "sm__throughput.avg.pct_of_peak_sustained_elapsed": compute,
+        "dram__throughput.avg.pct_of_peak_sustained_elapsed": memory,
+    }
+    made = [metric(name, value) for name, value in names.items() if value is not None]
+    found = _Limits()
+    for each in made:
+        found.add(each.name, each.value)
+    assert found.limit == limit
+
+
+def test_units_on_the_way_to_memory_do_not_compute() -> None:
+    found = _Limits()
+    for name in ("ldst_fu_utilization", "tex_fu_utilization", "sysmem_utilization"):
+        found.add(name, 100)
+    assert (found.limit, found.compute[1], found.memory[1]) == (None, None, None)
+
+
+def test_numbers_without_a_peak_are_no_shares() -> None:
+    """The unit of these rows is a number: 90 of what is not known."""
+    assert "k" not in rows_of(metric("flop_sp_efficiency", 90.0))
+    assert rows_of(metric("achieved_occupancy", 0.25))["k"]["achieved_occupancy_pct"] == 25
+
+
+# -- occupancy
+
+
+H100 = {"sm_count": 132, "compute_major": 9, "compute_minor": 0}
+
+
+def launched(threads: int, registers: int, shared: int, *, start: int = 0, end: int = 100) -> Kernel:
+    return Kernel(start, end, name="k", grid=(1000, 1, 1), block=(threads, 1, 1),
+                  registers=registers, shared=shared)  # fmt: skip
+
+
+@pytest.mark.parametrize(("threads", "registers", "shared", "wanted"), [
+    # 64 registers × 32 = 2048 a warp, 8 warps in each of 4 parts, 32 / 8 = 4 blocks of 8 warps: 32 of 64.
+    (256, 64, 0, (50.0, "registers")),
+    # 100 KiB and 1 KiB more: 2 blocks in 228 KiB, of 4 warps each: 8 of 64.
+    (128, 16, 100 << 10, (12.5, "shared memory")),
+    # One warp: 32 blocks, 32 of 64 warps.
+    (32, 16, 0, (50.0, "blocks")),
+    # 16 warps: 4 blocks have all 64; 32 registers allow 4 blocks, too.
+    (512, 32, 0, (100.0, "registers, warps")),
+    (512, 16, 0, (100.0, "warps")),
+    # More than a block may have: it ran, so it is not what ran.
+    (4096, 16, 0, (None, None)),
+])  # fmt: skip
+def test_what_limits_the_blocks_of_an_sm(
+    threads: int, registers: int, shared: int, wanted: tuple[Any, ...]
+) -> None:
+    row = rows_of(launched(threads, registers, shared), gpus={0: H100})["k"]
+    assert values(row, OCCUPANCY) == wanted
+    assert (row["kernel_count"], row["kernel_sum_ns"], row["limit"]) == (1, 100, None)
+
+
+def test_the_launch_size_with_most_time_counts() -> None:
+    """Twice 100 ns with 64 registers, and 150 with 16."""
+    rows = [launched(256, 64, 0), launched(256, 64, 0, start=100, end=200),
+            launched(256, 16, 0, start=200, end=350)]  # fmt: skip
+    row = rows_of(*rows, gpus={0: H100})["k"]
+    assert values(row, OCCUPANCY) == (50.0, "registers")
+    assert (row["kernel_count"], row["kernel_sum_ns"]) == (3, 350)
+
+
+def test_without_a_capability_occupancy_is_not_known() -> None:
+    assert values(rows_of(launched(256, 64, 0))["k"], OCCUPANCY) == (None, None)
+
+
+def test_nothing_is_recorded() -> None:
+    with (
+        opened(launched(256, 64, 0), without={Fact.KERNELS, Fact.METRICS}) as profile,
+        pytest.raises(NotRecorded),
+    ):
+        profile.report("kernel_limits")
+
+
+def test_no_rows() -> None:
+    assert rows_of() == {}
