@@ -116,7 +116,7 @@ bench-peers: $(STAMP)  ## install the peers that `make bench` compares with, eac
 findings-score: $(STAMP)  ## print how often the findings are right on labeled real profiles, by rule
 	$(BIN)/python scripts/score_findings.py $(if $(REAL),--real $(REAL))
 
-verdict-power: $(STAMP)  ## simulate how often verdicts of diff are right, and write docs/verdict-power.md: 2 minutes
+verdict-power: $(STAMP)  ## simulate how often verdicts of diff are right, and write docs/verdict-power.md: 6 minutes
 	$(BIN)/python benchmarks/verdict_power.py
 
 fuzz: $(STAMP)  ## damaged and odd profiles for FUZZ_SECONDS, FUZZ_JOBS at a time: what becomes of each

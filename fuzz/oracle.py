@@ -19,7 +19,7 @@ from cases import MAKERS, Case
 from findings import Looked, Step, shape_of
 from replies import Replies, Steps, words
 from same import Document, compare
-from seeds import PRINTED, SQLITE
+from seeds import SQLITE, is_printed
 from stored import Stored, includable
 
 from nsysconv import api, export, queries
@@ -150,12 +150,10 @@ class Lab:
                 else:
                     words("a refusal", f"{answer.reason}\n{answer.hint}", self._looked)
         # One file can hold what several tools printed; it is refused then, unless one is sure of it.
-        printed = set(claims) <= PRINTED
+        printed = all(map(is_printed, claims))
         self._mixed = len(claims) > 1 and printed and not alone
         if len(claims) > 1 and not printed:
-            claimed = ", ".join(claims)
-            detail = f"{claimed}; those that read parts of longer texts are PRINTED in seeds.py"
-            self._looked.wrong("one importer at most says yes", detail)
+            self._looked.wrong("one importer at most says yes", ", ".join(claims))
 
     # -- import
 

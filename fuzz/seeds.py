@@ -5,15 +5,18 @@ from __future__ import annotations
 import gzip
 import sqlite3
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+import make_fixtures
 from nsys_rep_wire import COUNT_OF_EVENTS, Block, Report, field, read_fields
 from nsys_tables import AGES
 from write_nsys_rep import SECRETS, write_report
+
+from nsysconv.importers import IMPORTERS
 
 ROOT = Path(__file__).resolve().parent.parent
 FIXTURES = ROOT / "tests" / "fixtures"
@@ -22,21 +25,17 @@ REAL = ROOT.parent / "shared" / "real"
 SQLITE = b"SQLite format 3\0"
 GZIP = b"\x1f\x8b"
 
-# Importer -> folders of fixtures and of real files whose files it is tried with.
-FOLDERS = {
-    "nsys_sqlite": (("nsys", "odd"), ("nsys_sqlite",)),
-    "kineto": (("kineto",), ("kineto",)),
-    "nvprof_database": (("nvprof_database",), ("nvprof_sqlite",)),
-    "nvprof_log": (("nvprof_log",), ("nvprof_csv", "nvprof_text")),
-    "nsys_stats": (("nsys_stats",), ("expected",)),
-    "nvidia_smi": (("nvidia_smi",), ()),
-    "nsys_rep": (("odd",), ("nsys_rep",)),
+# Folders of real files that are not called as the importer is that is tried with them.
+_REAL_FOLDERS = {
+    "rocprof": ("rocprof_v1",),
+    "nvprof_database": ("nvprof_sqlite",),
+    "nvprof_log": ("nvprof_csv", "nvprof_text"),
+    "nsys_stats": ("expected",),
 }
-DAMAGED = tuple(FOLDERS)
-"""Classes of files that are damaged."""
 EXPORTED = {"nsys_rep": "nsys_sqlite"}
 """Classes of files that are made into another importer's, and that importer."""
-IMPORTERS = tuple(name for name in FOLDERS if name not in EXPORTED)
+DAMAGED = (*IMPORTERS, *EXPORTED)
+"""Classes of files that are damaged."""
 # Fixtures that are written as reports; the age is behind the hyphen.
 _REPORTS = (
     "basic-2020", "basic-2021", "basic-2.9.1", "basic-3.13.2", "basic-3.24.7", "basic-3.28.1",
@@ -44,8 +43,6 @@ _REPORTS = (
     "two_processes_two_gpus-3.17.2", "unified_memory-3.1.2", "unified_memory-3.25.0",
 )  # fmt: skip
 _REPORT = ".nsys-rep"
-# Those that look for what they read inside of longer texts: one file can hold what several of them read.
-PRINTED = frozenset({"nvprof_log", "nsys_stats", "nvidia_smi", "kineto"})
 
 # Of real files so much is kept.
 _ROWS = 200
@@ -73,19 +70,30 @@ class Seed:
 @cache
 def seeds(importer: str, *, real: bool = True) -> tuple[Seed, ...]:
     """Return the files that an importer is tried with, in an order of their own."""
-    own, others = FOLDERS[importer]
     reports = importer == "nsys_rep"
-    found = [_seed(path) for folder in own for path in _files(FIXTURES / folder, reports)]
+    source = make_fixtures.SOURCES[EXPORTED.get(importer, importer)]
+    own = (FIXTURES / fixture.name for fixture in source.FILES)
+    found = [_seed(path) for path in _files(own, reports)]
     if reports:
         found += [_report(name) for name in _REPORTS]
     if real and REAL.is_dir():
-        paths = [path for folder in others for path in _files(REAL / folder, reports)]
-        found += [_cut_down(_seed(path)) for path in paths]
+        for folder in _REAL_FOLDERS.get(importer, (importer,)):
+            paths = _files((REAL / folder).rglob("*"), reports)
+            found += [_cut_down(_seed(path)) for path in paths]
     return tuple(seed for seed in found if seed.content)
 
 
-def _files(folder: Path, reports: bool) -> Iterator[Path]:
-    for path in sorted(folder.rglob("*")):
+def is_printed(importer: str) -> bool:
+    """Return whether an importer looks inside of longer texts, as all do but those of databases.
+
+    One file can hold what several of them read. rocprof's files are databases, too.
+    """
+    own = seeds(importer, real=False)
+    return 2 * sum(seed.is_sqlite for seed in own) < len(own)
+
+
+def _files(paths: Iterable[Path], reports: bool) -> Iterator[Path]:
+    for path in sorted(paths):
         if path.is_file() and (path.suffix == _REPORT) == reports:
             yield path
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from cases import Case
 from findings import Looked
-from seeds import PRINTED, Seed
+from seeds import Seed, is_printed
 
 from nsysconv import api, schema
 from nsysconv.errors import InputError
@@ -103,7 +103,7 @@ def compare(case: Case, store: Path, looked: Looked) -> None:
             looked.wrong("a cut database is refused or whole", f"other rows of {other}")
     elif case.importer == "kineto":
         (_trace_cut if case.kind.endswith("cut") else _trace_changed)(case, found, whole, looked)
-    elif case.importer in PRINTED:
+    elif is_printed(case.importer):
         for table, rows in found.cells.items():
             odd = Counter(rows) - Counter(whole.cells[table])
             # The last may lack the end of its last cell.

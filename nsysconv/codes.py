@@ -31,6 +31,19 @@ RANGE_KINDS = ("push_pop", "start_end", "mark")
 OVERHEAD_KINDS = ("profiler", "driver")
 OPERATOR_KINDS = ("operator", "python_function", "directive", "library_call")
 COLLECTIVE_KINDS = ("call", "kernel")
+THREAD_STATES = (
+    "Unknown",
+    "Running",
+    "Interruptible",
+    "Uninterruptible",
+    "Stopped",
+    "Terminated",
+    "Unscheduled",
+    "Waiting",
+    "OSRuntime",
+    "Initialized",
+    "Transition",
+)
 MPI_KINDS = ("p2p", "collective", "wait", "other")
 PAGE_FAULT_KINDS = ("cpu", "gpu")
 PAGE_FAULT_NAMES = ("instruction_id", "module_id", "source_file_id")
@@ -82,5 +95,5 @@ TIME_CLASS_COLUMNS = {
 COMMUNICATION = "communication"
 """The kind of kernels that communicate; all others are computation."""
 
-DOUBTS = ("time", "work")
+DOUBTS = ("time", "work", "size")
 """The parts of a row that may be doubted: its times, or the work that a call launched."""

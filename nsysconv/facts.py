@@ -44,6 +44,8 @@ class Fact(StrEnum):
     LIBRARY_CALLS = "library_calls", "calls of cuBLAS and cuDNN"
     MPI_CALLS = "mpi_calls", "MPI calls"
     OSRT_CALLS = "osrt_calls", "calls of the operating system's runtime libraries"
+    SCHEDULING = "scheduling", "scheduling of threads on CPUs"
+    CPU_SAMPLES = "cpu_samples", "samples of what threads ran"
     PAGE_FAULTS = "page_faults", "page faults on unified memory"
     KERNEL_TOTALS = "kernel_totals", "totals of kernels by name"
     MEMORY_TOTALS = "memory_totals", "totals of copies and memsets"

@@ -51,6 +51,8 @@ class Note:
 
     def touches(self, facts: Iterable[Fact]) -> bool:
         """Return whether a table that is made of these facts has to carry the note."""
+        if self.slug in OF_FILES:
+            return False
         return not self.facts or not self.facts.isdisjoint(facts)
 
 
@@ -60,6 +62,9 @@ def meanings() -> Mapping[str, str]:
     text = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
     return {slug: " ".join(words.split()) for slug, words in tomllib.loads(text).items()}
 
+
+OF_FILES = frozenset({"tables-not-read"})
+"""Slugs of notes on what a file holds besides its rows of ours: no report carries them, `info` does."""
 
 ANSWERS = frozenset({"rule-answer", "work-of-other-threads"})
 """Slugs of notes that are what a report says above its rows."""

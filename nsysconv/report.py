@@ -44,6 +44,7 @@ class Unit(StrEnum):
     PCT = "%"
     BYTES_PER_S = "bytes/s"
     FLOP_PER_S = "FLOP/s"
+    HZ = "Hz"
 
 
 _FRACTIONS = (Unit.PCT, Unit.BYTES_PER_S, Unit.FLOP_PER_S, Unit.REAL)
@@ -89,6 +90,11 @@ class Column:
     def is_order_statistic(self) -> bool:
         """Return whether it is an order statistic or a spread: neither a sum nor a mean."""
         return _ORDER_STATISTIC.search(self.name) is not None
+
+    @property
+    def is_counted(self) -> bool:
+        """Return whether it counts, operations or bytes, so that noise does not change it."""
+        return self.unit in (Unit.COUNT, Unit.BYTES)
 
     @property
     def adds_up(self) -> bool:
@@ -358,6 +364,7 @@ _SCALES: dict[Unit, tuple[tuple[float, float, str], ...]] = {
         (1e6, 1e6, "MFLOP/s"),
         (0, 1, "FLOP/s"),
     ),
+    Unit.HZ: ((1e9, 1e9, "GHz"), (1e6, 1e6, "MHz"), (1e3, 1e3, "kHz"), (0, 1, "Hz")),
 }
 
 

@@ -19,7 +19,7 @@ from nsysconv.report import Unit
 APPLICATION_ID = 0x4E535943
 """`PRAGMA application_id` of our SQLite files: "NSYC"."""
 
-SCHEMA_VERSION = 8
+SCHEMA_VERSION = 9
 """Raised by every change that an older reader would misread."""
 
 OLDEST_READ = 2
@@ -35,6 +35,8 @@ VERSIONS: dict[int, str] = {
     6: "Collectives: sizes in bytes.",
     7: "Checksums: the table `checksum`.",
     8: "What is not believed: the table `implausible`, `profile.examined`, `note.of`.",
+    9: "Threads: the tables `cpu_switch` and `cpu_sample`. Devices: clocks, threads of a warp and "
+    "of an SM.",
 }
 """One line per version: what changed."""
 
@@ -46,6 +48,10 @@ its rows were recorded. All other tables are small."""
 
 GPU_OP_TABLES = ("kernel", "memcpy", "memset", "unified_memory_event", "graph_launch")
 """The event tables whose rows are GPU operations."""
+
+SYSTEM_TABLES = ("osrt_call", "cpu_switch", "cpu_sample")
+"""The event tables of what the operating system and samples saw of threads. They do not say when a
+recording began and ended."""
 
 # STRICT tables know INTEGER only; elsewhere 64 bits have to be asked for.
 INTEGER = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
@@ -101,7 +107,11 @@ def _profile_table(
 
 def _event_table(name: str, fact: Fact, comment: str, *columns: sa.schema.SchemaItem) -> sa.Table:
     EVENT_TABLES[name] = fact
-    return sa.Table(name, metadata, _row_id(), _profile_id(), *columns, comment=comment)
+    every = _row_id(), _profile_id(), *columns
+    own = [column for column in columns if isinstance(column, sa.Column)]
+    for column in every[:2]:  # a table is as old as its first columns
+        column.info["since"] = min(each.info["since"] for each in own)
+    return sa.Table(name, metadata, *every, comment=comment)
 
 
 TIME_LIMIT_NS = 1 << 53
@@ -153,10 +163,10 @@ def _green_context() -> sa.Column[int]:
     return _column("green_context_id", what)
 
 
-def _thread() -> tuple[sa.Column[int], sa.Column[int]]:
+def _thread(since: int = 1) -> tuple[sa.Column[int], sa.Column[int]]:
     return (
-        _column("pid", "The process, `process.pid`."),
-        _column("tid", "The thread of that process, `thread.tid`."),
+        _column("pid", "The process, `process.pid`.", since=since),
+        _column("tid", "The thread of that process, `thread.tid`.", since=since),
     )
 
 
@@ -265,7 +275,7 @@ implausible = _profile_table(
     _column(
         "reason",
         "time: its times are not believed, reports take it for a row without; work: what this call "
-        "launched was not recorded, or is not believed.",
+        "launched was not recorded, or is not believed; size: its bytes are not believed.",
         key=True,
         codes=codes.DOUBTS,
         since=8,
@@ -316,6 +326,10 @@ device = _profile_table(
     _column("max_blocks_per_sm", "Resident blocks an SM can hold.", Unit.COUNT),
     _column("max_registers_per_sm", "Registers of an SM.", Unit.COUNT),
     _column("max_shared_bytes_per_sm", "Shared memory of an SM.", Unit.BYTES),
+    _column("sm_clock_hz", "Highest clock of its SMs.", Unit.HZ, since=9),
+    _column("memory_clock_hz", "Highest clock of its memory.", Unit.HZ, since=9),
+    _column("threads_per_warp", "Threads of a warp.", Unit.COUNT, since=9),
+    _column("max_threads_per_sm", "Resident threads an SM can hold.", Unit.COUNT, since=9),
 )
 
 process = _profile_table(
@@ -603,11 +617,42 @@ memory_event = _event_table(
 osrt_call = _event_table(
     "osrt_call",
     Fact.OSRT_CALLS,
-    "One call of the operating system's runtime libraries, imported on request.",
+    "One call of the operating system's runtime libraries.",
     *_thread_interval("the call"),
     _column("name_id", "The function, `name.id`."),
     _column("result", "What it returned, as the source gives it."),
     _column("nesting_level", "Calls of this kind that it was made from; 0: none.", Unit.COUNT),
+)
+
+cpu_switch = _event_table(
+    "cpu_switch",
+    Fact.SCHEDULING,
+    "One moment at which the operating system put a thread on a CPU, or took it off.",
+    _column("start_ns", "When it did.", Unit.NS, since=9),
+    *_thread(since=9),
+    _column("cpu", "The CPU.", since=9),
+    _column("is_running", "1: the thread runs from then on; 0: it does not.", since=9),
+    _column(
+        "state",
+        "The state in which a thread left its CPU, as the source gives it.",
+        codes=codes.THREAD_STATES,
+        since=9,
+    ),
+    sa.CheckConstraint(_IN_TIME),
+    sa.CheckConstraint(_IS_PROCESS),
+)
+
+cpu_sample = _event_table(
+    "cpu_sample",
+    Fact.CPU_SAMPLES,
+    "One sample of what a thread ran.",
+    _column("start_ns", "When it was taken.", Unit.NS, since=9),
+    *_thread(since=9),
+    _column("cpu", "The CPU.", since=9),
+    _column("name_id", "The function that ran, or its address, `name.id`.", since=9),
+    _column("library_id", "The program or library that the function is in, `name.id`.", since=9),
+    sa.CheckConstraint(_IN_TIME),
+    sa.CheckConstraint(_IS_PROCESS),
 )
 
 mpi_call = _event_table(

@@ -16,6 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import fixtures_nsys_sqlite
 import make_fixtures
 import numpy as np
 import pytest
@@ -61,23 +62,12 @@ Row = dict[str, Any]
 # What a power cut would leave, no test sees: files are written without waiting for the disk.
 os.fsync = lambda descriptor: None
 
-# Fixtures of tests/fixtures/odd that are not profiles, or damaged beyond use.
-UNREADABLE = frozenset({
-    "empty.sqlite", "foreign.sqlite", "lfs-pointer.sqlite",
-    "report.nsys-rep", "truncated.sqlite",
-})  # fmt: skip
 NSYS_FILES = sorted(NSYS.iterdir())
-ODD_FILES = sorted(path for path in ODD.iterdir() if path.name not in UNREADABLE)
-UNREADABLE_FILES = [ODD / name for name in sorted(UNREADABLE)]
+UNREADABLE_FILES = sorted(FIXTURES / each.name for each in fixtures_nsys_sqlite.FILES if each.refused)
+ODD_FILES = sorted(path for path in ODD.iterdir() if path not in UNREADABLE_FILES)
 
 # Files in a version between the oldest and the newest of their workload.
-BETWEEN = frozenset(
-    {NSYS / f"{name}-{age}.sqlite"
-     for name, ages in make_fixtures.NSYS_AGES.items() for age in ages[1:-1]}
-    | {FIXTURES / "kineto" / make_fixtures.kineto_name(name, process, age)
-       for name, workload in make_fixtures.KINETO_WORKLOADS.items()
-       for process in workload.processes for age in [*make_fixtures.KINETO_AGES][1:-1]}
-)  # fmt: skip
+BETWEEN = frozenset(FIXTURES / each.name for each in make_fixtures.fixtures() if each.between)
 
 EVENTS = tuple(schema.EVENT_TABLES)
 SMALL_TABLES = tuple(
@@ -108,9 +98,9 @@ REAL_TRACES = [REAL / row["file"] for row in provenance("kineto")] or [REAL / "m
 
 
 def examples(count: int, **more: Any) -> settings:
-    """A property's settings: so many examples in `make test-slow`, a tenth of them in `make test`."""
+    """A property's settings: so many examples in `make test-slow`, a fifteenth of them in `make test`."""
     many = settings.get_current_profile_name() == "many"
-    return settings(max_examples=count if many else max(3, count // 10), **more)
+    return settings(max_examples=count if many else max(3, count // 15), **more)
 
 
 def few(cases: Iterable[Any], count: int) -> list[Any]:

@@ -7,6 +7,8 @@
     call cudaLaunchKernel [0, 5) #1 thread=2      a call, its correlation and result (result=701)
     kernel gemm [5, 20) #1 ×10 every 20 device=1  ten kernels, of correlations 1 to 10
     copy HtoD kind=Pageable bytes=64 [0, 5)       kind: of the host's memory
+    os read [0, 5) thread=2                       a call of the operating system's runtime libraries
+    runs [0, 5) cpu=1 then=Running                when a thread was on a CPU, and its state as it left
     set [0, 5)      graph [0, 5)      migration bytes=4096 [0, 5)      profiler [0, 5)
     collective allreduce bytes=4096 [0, 5)        what is recorded of a kernel's collective
     range NAME [0, 5)      operator NAME [0, 5) shapes=[[2,3]] types=["float"]
@@ -106,6 +108,11 @@ def _events(word: str, text: str) -> Iterator[small.Row]:
     name_options = dict(_OPTION.findall(head)) if word in _NAMED_WITH_OPTIONS else {}
     options |= name_options
     name = head if word not in _NAMED_WITH_OPTIONS else _OPTION.sub("", head).strip()
+    if word == "runs":
+        where = {"cpu": int(options.get("cpu", 0)), "tid": int(options.get("thread", small.TID))}
+        yield small.Switch(low * _NS, 1, **where)
+        yield small.Switch(high * _NS, 0, state=options.get("then"), **where)
+        return
     for i in range(count):
         at = ((low + every * i) * _NS, (high + every * i) * _NS)
         yield _event(word, name, at, first + i if first else 0, options)
@@ -144,6 +151,8 @@ def _event(
         return small.Migration(*at, bytes=numbers.get("bytes", 1000), **where)
     if word == "call":
         return small.Call(*at, correlation, name=name, tid=tid, pid=pid, result=numbers.get("result"))
+    if word == "os":
+        return small.OsrtCall(*at, name, tid=tid, pid=pid)
     if word == "range":
         return small.Range(*at, name, tid=tid, pid=pid)
     if word == "operator":

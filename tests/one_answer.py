@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import make_fixtures
 from conftest import FIXTURES
 
 from nsysconv import api
@@ -16,17 +17,7 @@ from nsysconv.importers.probe import Probe
 from nsysconv.queries import REPORTS
 from nsysconv.store.location import Location, Url
 
-EXAMPLES = [
-    FIXTURES / name
-    for name in (
-        "nsys/cpu_side-3.28.1.sqlite",
-        "kineto/recorded-training.json.gz",
-        "nvprof_database/basic-9.nvprof",
-        "nvprof_log/basic-both-traces.csv",
-        "nsys_stats/basic-2025.txt",
-        "nvidia_smi/query.csv",
-    )
-]
+EXAMPLES = [FIXTURES / source.EXAMPLE for source in make_fixtures.SOURCES.values()]
 """One workload of each source."""
 SEVERAL = [
     FIXTURES / "kineto" / "odd-merged-ranks.json.gz",

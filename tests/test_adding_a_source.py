@@ -1,4 +1,4 @@
-"""The guide to a new source: its example is an importer that works, and its counts are true."""
+"""The guide to a new source: its example is an importer that works."""
 
 from __future__ import annotations
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -15,6 +14,8 @@ import jobs_nsys
 import jobs_nvprof
 import jobs_operators
 import jobs_ranks
+import jobs_rocpd
+import jobs_xplane
 import measure
 import page
 import peers
@@ -36,7 +37,7 @@ def once(sides: Sequence[measure.Side], runs: int) -> list[Measured]:
 def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder for what the jobs make; no peers, and every side once."""
     jobs = (jobs_diff, jobs_export, jobs_kineto, jobs_nsys, jobs_nvprof, jobs_operators,
-            jobs_ranks)  # fmt: skip
+            jobs_ranks, jobs_rocpd, jobs_xplane)  # fmt: skip
     for module in (inputs, peers, *jobs):
         monkeypatch.setattr(module, "DATA", tmp_path)
     for module in jobs:
@@ -56,6 +57,8 @@ SMALL: dict[str, tuple[Callable[[], Group], int, list[str]]] = {
     "operators": (lambda: jobs_operators.run(NOWHERE, 2, 1, 1, "setting"), 3,
                   ["odd-reprinted-1", "training-2.13-1", "training-2.5-2"]),
     "nvprof": (lambda: jobs_nvprof.run(NOWHERE, 200, 1, "setting"), 1, ["basic-gpu-trace-200"]),
+    "rocpd": (lambda: jobs_rocpd.run(NOWHERE, 20, 1, "setting"), 1, ["basic-3-20"]),
+    "xplane": (lambda: jobs_xplane.run(NOWHERE, 1, 1, "setting"), 1, ["training.xplane-1"]),
     "diff": (lambda: jobs_diff.run(NOWHERE, 20, 1, "setting"), 2, ["basic-3.24.0-20", "basic-3.25.0-20"]),
     "export": (lambda: jobs_export.run(NOWHERE, 20, 10, 1, "setting"), 7,
                ["graphs-3.24.0-10", "graphs-3.24.0-20"]),
@@ -133,7 +136,7 @@ def test_bars_over_layouts_are_held_against_their_median_and_the_least() -> None
 
 def test_the_page_is_what_was_measured() -> None:
     plots = {group.title: f"images/performance-{name}.svg"
-             for name, group in zip(run.GROUPS, run.kept(), strict=True)
+             for name, group in zip(run.measured(), run.kept(), strict=True)
              if (run.DOCS / f"images/performance-{name}.svg").exists()}  # fmt: skip
     assert (run.DOCS / "performance.md").read_text(encoding="utf-8") == run.document(plots)
 
@@ -141,40 +144,3 @@ def test_the_page_is_what_was_measured() -> None:
 def test_every_bar_that_is_missed_has_its_reason() -> None:
     notes = (measure.HERE / "notes.md").read_text(encoding="utf-8")
     assert page.unexplained(run.kept(), notes) == []
-
-
-@pytest.mark.parametrize(
-    ("most_runs", "turns"),
-    [
-        (None, "A A B B A B A B"),
-        (2, "A A B A A B A A"),  # after B, which takes long, what A loads may be out of memory
-    ],
-)
-def test_sides_take_turns_after_warm_ups(
-    tmp_path: Path, most_runs: int | None, turns: str
-) -> None:
-    ran = tmp_path / "ran"
-
-    def side(name: str, most_runs: int | None) -> measure.Side:
-        code = f"print('{name}', file=open({str(ran)!r}, 'a'))"
-        return measure.Side(name, [sys.executable, "-c", code], most_runs=most_runs)
-
-    found = measure.in_turn([side("A", None), side("B", most_runs)], 3)
-    assert [len(each.runs) for each in found] == [3, most_runs or 3]
-    assert ran.read_text().split() == turns.split()
-
-
-@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc")
-def test_memory_is_that_of_the_whole_tree() -> None:
-    child = "import time; held = bytearray(60_000_000); time.sleep(0.6)"
-    parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
-    alone = measure.run_once(measure.Side("child", [sys.executable, "-c", child]))
-    both = measure.run_once(measure.Side("parent", [sys.executable, "-c", parent]))
-    assert 57 < alone.peak_mb < 100
-    assert both.peak_mb > alone.peak_mb + 3
-
-
-def test_a_failed_run_measures_nothing() -> None:
-    with pytest.raises(RuntimeError, match="no such luck"):
-        command = [sys.executable, "-c", "raise SystemExit('no such luck')"]
-        measure.run_once(measure.Side("failing", command))

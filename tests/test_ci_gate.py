@@ -89,7 +89,7 @@ def test_a_slower_kernel_fails_with_the_comment_of_the_page(
     block = "\n".join(["```markdown", *shown(text), "```"])
     assert f"{block}\n" in PAGE, f"run: make docs\n{block}"
     # The log has what can be seen, the cache what it had.
-    assert "### slower: " in printed
+    assert "### FAIL: slower: " in printed
     assert "<details>" not in printed
     assert len([*pull.cache.iterdir()]) == 1
     assert (pull.work / "nsysconv-baseline.db").read_bytes() == baseline.read_bytes()
@@ -185,7 +185,7 @@ def test_the_main_branch_keeps_what_passed(recorded: Path, baseline: Path, tmp_p
     record(tmp_path / "same", NEW_NOISE)
     status, printed = main.run(BIN, 2, {**inputs, "profiles": str(tmp_path / "same/*.sqlite")})
     assert status == 0, printed
-    assert "### same: " in printed
+    assert "### PASS: same: " in printed
     assert len([*main.cache.iterdir()]) == 2
     second = max(main.cache.iterdir(), key=lambda path: path.stat().st_mtime_ns)
     assert second.read_bytes() != first.read_bytes()
@@ -207,7 +207,7 @@ def test_what_cannot_be_compared_is_undecided(baseline: Path, tmp_path: Path) ->
     asked = {"profiles": "new.sqlite", "baseline": str(baseline), "limits": "limits.toml"}
     done = run_gate(tmp_path, **asked)
     assert done.returncode == 4, done.stderr
-    assert comment(tmp_path).startswith("### inconclusive: ")
+    assert comment(tmp_path).startswith("### INCONCLUSIVE: different workloads")
     assert len(visible(comment(tmp_path))) <= 12
 
 
@@ -218,7 +218,7 @@ def test_noise_is_undecided_and_may_pass(baseline: Path, tmp_path: Path) -> None
     asked = {"profiles": "new/*.sqlite", "baseline": str(baseline), "limits": "limits.toml"}
     done = run_gate(tmp_path, **asked)
     assert done.returncode == 4, done.stderr
-    assert "**inconclusive**: `steps.avg_ns:3%`" in comment(tmp_path)
+    assert "**inconclusive**: `steps.period_ns:3%`" in comment(tmp_path)
     assert len(visible(comment(tmp_path))) <= 12
     assert run_gate(tmp_path, **asked, inconclusive="pass").returncode == 0
 

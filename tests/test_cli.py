@@ -250,7 +250,7 @@ def test_an_import_ends_with_the_next_command(folder: Path) -> None:
     one = run("import", "report1.sqlite", "-o", "my job.db", cwd=folder).out.splitlines()
     assert one[-1] == "now: nsysconv 'my job.db'"
     assert [line for line in one if "not recorded" in line] == [
-        "not recorded: 11 kinds of information; see nsysconv info 'my job.db@report1'"
+        "not recorded: 13 kinds of information; see nsysconv info 'my job.db@report1'"
     ]
     second = run("import", NO_GPU, "-o", "my job.db", cwd=folder).out.splitlines()
     assert second[-1] == "now: nsysconv 'my job.db@no_gpu-3.25.0'", "of two runs one is new"

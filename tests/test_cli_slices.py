@@ -331,7 +331,7 @@ def test_what_has_no_steps_and_one_rank_does_not_answer_on_them(folder: Path) ->
 
 
 # Beside facts there are things in words that a report may need.
-IN_WORDS = {"cuda_memset_sync", "cuda_memcpy_async", "openacc_sum"}
+IN_WORDS = {"cuda_memset_sync", "cuda_memcpy_async", "openacc_sum", "devices"}
 # These have a table without rows, or with one row of everything.
 IN_WORDS |= {"stragglers", "collective_arrivals", "steps"}
 

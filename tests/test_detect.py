@@ -7,24 +7,26 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
+import make_fixtures
 import pytest
 from conftest import (
-    BETWEEN,
     FIXTURES,
     NSYS_FILES,
-    ODD_FILES,
     REAL,
     REAL_FILES,
     REAL_TRACES,
     UNREADABLE_FILES,
+    claimed_by,
     examples,
     name_of,
     provenance,
     real,
+    with_slow,
 )
 from hypothesis import given
 from hypothesis import strategies as st
 
+import nsysconv
 from nsysconv import importers
 from nsysconv.errors import InputError
 from nsysconv.facts import Fact
@@ -34,55 +36,50 @@ from nsysconv.importers.detection import all_importers, detect
 from nsysconv.importers.probe import Probe
 
 NAMES = ("unknown", "trace.json.gz", "report.nsys-rep", "nvprof.csv", "store.db")
-# Real files of profilers that no importer reads yet. Who writes that importer moves its folder.
-OTHERS = ("rocprof",)
-
-
-def claims(path: Path) -> list[str]:
-    with Probe(path) as probe:
-        return [i.NAME for i in all_importers() if isinstance(i.sniff(probe), Yes)]
-
-
 REAL_LOGS = [
     REAL / row["file"] for kind in ("nvprof_csv", "nvprof_text") for row in provenance(kind)
 ] or [REAL / "missing"]
 
+REAL_PLANES = sorted((REAL / "jax_xplane").glob("*.pb")) or [REAL / "missing"]
 
-def fixtures(folder: str, but: str = "") -> list[Path]:
-    return [path for path in sorted((FIXTURES / folder).iterdir()) if path.name != but]
+OWN = [(name, each) for name, source in make_fixtures.SOURCES.items() for each in source.FILES]
+CLAIMED = with_slow(
+    ((name, FIXTURES / each.name), not each.between) for name, each in OWN if not each.refused
+)
+REFUSED = [(name, FIXTURES / each.name) for name, each in OWN if each.refused]
 
 
-@pytest.mark.parametrize(("importer", "path"), [
-    *(("nsys_sqlite", path) for path in [*NSYS_FILES, *ODD_FILES] if path not in BETWEEN),
-    *(pytest.param("nsys_sqlite", path, marks=pytest.mark.slow)
-      for path in NSYS_FILES if path in BETWEEN),
-    # nsys prints its own tables in the place of nvprof's.
-    *(("nvprof_log", path) for path in fixtures("nvprof_log", "odd-nsys.txt")),
-    *(("nsys_stats", path) for path in fixtures("nsys_stats")),
-    # Without a header nobody can tell what the columns of a sampler's log are.
-    *(("nvidia_smi", path) for path in fixtures("nvidia_smi", "odd-no-header.csv")),
-], ids=name_of)  # fmt: skip
+@pytest.mark.parametrize(("importer", "path"), CLAIMED, ids=name_of)
 def test_exactly_one_importer_claims_a_file(importer: str, path: Path, tmp_path: Path) -> None:
     """By what is in it: it is called `unknown`."""
-    assert claims(path) == [importer]
+    assert claimed_by(path) == [importer]
     shutil.copyfile(path, tmp_path / "unknown")
-    assert claims(tmp_path / "unknown") == [importer]
+    assert claimed_by(tmp_path / "unknown") == [importer]
+    with Probe(tmp_path / "unknown") as probe:
+        assert importer == detect(probe).NAME
+
+
+@pytest.mark.parametrize(("importer", "path"), REFUSED, ids=name_of)
+def test_one_other_importer_at_most_claims_what_is_refused(importer: str, path: Path) -> None:
+    claims = claimed_by(path)
+    assert importer not in claims
+    assert len(claims) <= 1
 
 
 @real
 @pytest.mark.parametrize(("importer", "path"), [
     *(("nsys_sqlite", path) for path in REAL_FILES), *(("kineto", path) for path in REAL_TRACES),
-    *(("nvprof_log", path) for path in REAL_LOGS),
+    *(("nvprof_log", path) for path in REAL_LOGS), *(("xplane", path) for path in REAL_PLANES),
 ], ids=name_of)  # fmt: skip
 def test_exactly_one_importer_claims_a_real_file(importer: str, path: Path) -> None:
-    assert claims(path) == [importer]
+    assert claimed_by(path) == [importer]
 
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("path", [NSYS_FILES[0], NSYS_FILES[-1]], ids=name_of)
 def test_the_name_does_not_matter(path: Path, name: str, tmp_path: Path) -> None:
     shutil.copyfile(path, tmp_path / name)
-    assert claims(tmp_path / name) == ["nsys_sqlite"]
+    assert claimed_by(tmp_path / name) == ["nsys_sqlite"]
     with Probe(tmp_path / name) as probe:
         assert detect(probe).NAME == "nsys_sqlite"
 
@@ -119,17 +116,6 @@ def test_an_unknown_file_is_refused_in_two_lines_by_all_importers(unknown: Path)
             detect(probe)
         assert {type(i.sniff(probe)) for i in all_importers()} == {No}
     assert len(str(caught.value).splitlines()) == 2
-
-
-@real
-@pytest.mark.parametrize("folder", OTHERS)
-def test_files_of_other_profilers_are_refused(folder: str) -> None:
-    rows = provenance(folder)
-    assert rows
-    for row in rows:
-        with Probe(REAL / row["file"]) as probe, pytest.raises(InputError) as caught:
-            detect(probe)
-        assert caught.value.hint, row["file"]
 
 
 @examples(150)
@@ -171,7 +157,7 @@ def test_a_trace_may_quote_other_profilers(tmp_path: Path) -> None:
     trace = (FIXTURES / "kineto" / "basic-2.13.json").read_text()
     quoting = trace.replace("{", '{"note": "==7== NVPROF is profiling process 7",', 1)
     (tmp_path / "trace.json").write_text(quoting)
-    assert set(claims(tmp_path / "trace.json")) > {"kineto"}
+    assert set(claimed_by(tmp_path / "trace.json")) > {"kineto"}
     with Probe(tmp_path / "trace.json") as probe:
         assert detect(probe).NAME == "kineto"
 
@@ -203,7 +189,25 @@ def test_an_importer_says_what_it_gives(importer: Importer) -> None:
     ("name", "expected"),
     [("run.pt.trace.json.gz", "run"), ("worker0.1623.pt.trace.json", "worker0.1623"),
      ("trace.json", "trace"), ("a.b.sqlite", "a.b"), ("x.json.bak", "x.json"), ("plain", "plain"),
-     (".json", ".json")],
+     (".json", ".json"), ("host.xplane.pb.gz", "host")],
 )  # fmt: skip
 def test_a_profile_is_called_after_its_file(name: str, expected: str) -> None:
     assert detection.profile_label(Path(name)) == expected
+
+
+NARROW = ("proton", "rocpd", "rocprof", "rpd", "xplane")
+
+
+@pytest.mark.parametrize("source", NARROW)
+def test_refusals_fit_into_80_columns(source: str, tmp_path: Path) -> None:
+    """Of whole files and of halves; what SQLite itself cannot open is said for all databases alike."""
+    for path in sorted((FIXTURES / source).iterdir()):
+        copy = tmp_path / f"a{path.suffix}"
+        content = path.read_bytes()
+        for part in (content, content[: len(content) // 2]):
+            copy.write_bytes(part)
+            try:
+                nsysconv.info(copy)
+            except InputError as error:
+                lines = [f"nsysconv: {copy.name}: {error.what}", *error.hint.splitlines()]
+                assert not [x for x in lines if len(x) > 80 and "its header says" not in x], path

@@ -85,7 +85,7 @@ CONTENTS = {
     "memray": (b"\x04\x22\x4d\x18\x64\x40\xa7\x07memray\0", "memray"),
     "pickle": (pickle.dumps({"segments": []}), "a Python pickle"),
     "cprofile": (marshal.dumps(_STATS), "cProfile"),
-    "xplane": (b"\x0a\x12\x12\x10/host:metadata01", "XLA"),
+    "hlo_proto": (b"\x0a\xac\x02\x0a\x08jit_step\x12\x06main.5" + bytes(300), "XLA program"),
     "pftrace": (b"".join(bytes([10, len(_PACKET)]) + _PACKET for _ in range(3)), "Perfetto"),
     "rocprofv3.json": (b'{"rocprofiler-sdk-tool":[{"metadata":{}}]}', "rocprofv3"),
     "rocprof.json": (b'{"traceEvents":[{},{"args":{"name":"CPU HIP API"},"ph":"M"}]}', "rocprof"),
@@ -98,7 +98,6 @@ CONTENTS = {
     "proton.instrumentation": (IN_KERNELS, "Chrome trace of Triton's Proton"),
     "viztracer": (VIZTRACER % b"", "VizTracer"),
     "viztracer.long": (VIZTRACER % MANY, "VizTracer"),
-    "proton": (b'[{"children":[],"frame":{"name":"ROOT"},"metrics":{}},{}]', "Proton"),
     "xla.json": (
         b'{"traceEvents":[{"ph":"M","name":"process_name","args":{"name":"/host:CPU"}}]}',
         "XLA",
@@ -110,8 +109,7 @@ CONTENTS = {
         "XLA",
     ),
     "rocprofv3.csv": (b'"Kind","Agent_Id","Queue_Id","Start_Timestamp"\n', "rocprofv3"),
-    "rocprof.stats": (b'"Name","Calls","TotalDurationNs","AverageNs","Percentage"\n', "rocprof"),
-    "rocprof.csv": (b'"Index","KernelName","gpu-id","queue-id"\n', "rocprof"),
+    "pmc_perf.csv": (b"Dispatch_ID,Kernel_Name,GPU_ID,Grid_Size\n0,saxpy,0,64\n", "rocprof counters"),
     "ncu.csv": (b'==PROF== Connected to process 7\n"ID","Process ID"\n', "Nsight Compute"),
     "line_profiler": (b"Timer unit: 1e-06 s\n\nTotal time: 1 s\n", "line_profiler"),
     "page": (b"<!DOCTYPE html>\n<html>\n", "a web page"),
@@ -176,7 +174,6 @@ def test_a_database_with_samples_of_the_cpu_alone_is_named(
 
 
 DATABASES = {
-    "rocpd": ("rocpd_info_agent_0000", "rocpd_kernel_dispatch_0000"),
     "RPD": ("rocpd_api", "rocpd_op", "rocpd_string"),
     "rocprof": ("KERN", "HIP"),
     "msprof": ("STRING_IDS", "CANN_API", "TASK"),
@@ -194,14 +191,16 @@ def test_a_database_of_another_profiler_is_called_by_its_name(name: str, tmp_pat
     assert name in caught.value.what
 
 
-FOLDERS = ("rocpd", "rocprofv3_csv", "rocprofv3_json", "rocprof_v1", "rpd", "jax_xplane", "ncu_csv",
-           "proton_json", "pftrace", "cpu_profilers", "rocprof")  # fmt: skip
+FOLDERS = ("rocprofv3_json", "jax_xplane", "ncu_csv", "proton_json", "pftrace", "cpu_profilers")
 NO_PROFILES = (".tsv", ".py")
+# These lie beside files of other programs, and are profiles that an importer reads.
+READ = (".xplane.pb", "__cuda.json")
 FOREIGN = [
     path
     for folder in FOLDERS
     for path in sorted((REAL / folder).glob("*"))
     if path.suffix not in NO_PROFILES and "__expected_" not in path.name
+    and not path.name.endswith(READ)
 ] or [REAL / "missing"]
 
 

@@ -5,19 +5,26 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import sqlite3
 import subprocess
 import sys
 import tomllib
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from conftest import CHILD_ENVIRONMENT, ROOT
 from diff_workloads import Copy, Launch, run_of
 from docs_ci import LIMITS
-from machine import REDUCE, SAXPY
+from machine import APPLY, REDUCE, SAXPY
+from workload import Workload
+from write_examples import write_examples
+from write_kineto import write_kineto
 from write_nsys import write_nsys
 
+from nsysconv.api import compare
+from nsysconv.api.options import DiffOptions
 from nsysconv.diff.limits_file import read_limits_file
 
 PAGE = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
@@ -35,6 +42,15 @@ touch "$7.nsys-rep"
 recordings=("$RECORDINGS"/*)
 mv "${recordings[0]}" "$7.sqlite"
 """
+# Leaves the next of the recordings as a trace.
+PYTHON = """\
+#!/usr/bin/env bash
+set -eu
+[ "$1 $2 $3 $4" = "train.py --steps 50 --trace" ]
+[ ! -e "$5" ]
+recordings=("$RECORDINGS"/*)
+mv "${recordings[0]}" "$5"
+"""
 NSYSCONV = f"""\
 #!/usr/bin/env bash
 exec {sys.executable} -m nsysconv "$@"
@@ -51,11 +67,20 @@ def block(kind: str, first: str = "") -> str:
 
 
 def test_every_script_of_the_page_is_run() -> None:
-    # Those of YAML are played by test_ci_gate.py, with what the jobs bring along.
-    assert sorted(kind for kind, _ in BLOCKS) == ["bash", "bash", "markdown", "toml", "yaml", "yaml"]
+    # Those of YAML with the gate are played by test_ci_gate.py, with what the jobs bring along.
+    assert sorted(kind for kind, _ in BLOCKS) == [
+        *["bash"] * 3, "markdown", *["python"] * 2, "toml", *["yaml"] * 3]  # fmt: skip
 
 
 # -- a runner
+
+
+def training(longer: int, batch: int = 1) -> Workload:
+    """Ten steps of three kernels that take so many parts in a thousand longer."""
+    kernels = (SAXPY, 200_000), (REDUCE, 100_000), (APPLY, 50_000)
+    launches = (Launch(f, batch * length * (1000 + longer) // 1000) for f, length in kernels)
+    step = [Copy(8_000 * batch, size=4_096 * batch), *launches]
+    return run_of([step] * 10)
 
 
 class Runner:
@@ -66,18 +91,29 @@ class Runner:
         self.recordings = folder / "recordings"
         for each in (self.work, self.programs, self.recordings):
             each.mkdir()
-        for name, text in (("nsys", NSYS), ("nsysconv", NSYSCONV)):
+        for name, text in (("nsys", NSYS), ("nsysconv", NSYSCONV), ("python", PYTHON)):
             (self.programs / name).write_text(text)
             (self.programs / name).chmod(0o755)
         (self.work / "limits.toml").write_text(block("toml"))
 
-    def record(self, per_mille: Iterable[int], copies: int = 1) -> None:
-        """What nsys will record next: runs whose kernels are so much longer."""
+    def record(self, per_mille: Iterable[int], batches: Sequence[int] = (1,)) -> None:
+        """What nsys will record next: kernels that are so much longer, of these batches in turns."""
         for number, longer in enumerate(per_mille):
-            step = [*[Copy(8_000)] * copies,
-                    *(Launch(function, length * (1000 + longer) // 1000)
-                      for function, length in ((SAXPY, 200_000), (REDUCE, 100_000)))]  # fmt: skip
-            write_nsys(run_of([step] * 10), self.recordings / f"{number:02}.sqlite", "3.25.0")
+            path = self.recordings / f"{number:02}.sqlite"
+            batch = batches[number % len(batches)]
+            write_nsys(training(longer, batch), path, "3.25.0")
+            with closing(sqlite3.connect(path)) as export, export:
+                for table, column in (("StringIds", "value"), ("NVTX_EVENTS", "text")):
+                    export.execute(
+                        f"UPDATE {table} SET {column} = replace({column}, 'ProfilerStep#', 'step ')"
+                    )
+                export.execute(f"UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET gridX = gridX * {batch}")
+
+    def trace(self, per_mille: Iterable[int]) -> None:
+        """The same, as `train.py` writes traces of PyTorch's profiler."""
+        for number, longer in enumerate(per_mille):
+            workload = training(longer)
+            write_kineto(workload, workload.processes[0], self.recordings / f"{number:02}.json", "2.13")
 
     def left(self) -> int:
         """How many runs were not asked for. They are dropped, and so is what was recorded."""
@@ -105,7 +141,7 @@ def runner(tmp_path: Path) -> Runner:
 
 
 def test_the_limits_of_the_page_are_read(runner: Runner) -> None:
-    found = read_limits_file(runner.work / "limits.toml")
+    found = read_limits_file(runner.work / "limits.toml", DiffOptions.in_files())
     lines = block("toml").splitlines()
     assert [text for text, _ in found.limits] == tomllib.loads(LIMITS)["limits"], "the comment's"
     for text, place in found.limits:
@@ -113,13 +149,14 @@ def test_the_limits_of_the_page_are_read(runner: Runner) -> None:
     # What the comments say can be said.
     said = re.sub(r"^# (\w+ = )", r"\1", block("toml"), flags=re.M)
     (runner.work / "limits.toml").write_text(said)
-    both = read_limits_file(runner.work / "limits.toml")
-    assert (both.run_noise, both.inconclusive) == ("0.3%", "pass")
+    both = read_limits_file(runner.work / "limits.toml", DiffOptions.in_files())
+    assert both.options == {"step_range": "step *", "run_noise": "0.3%", "inconclusive": "pass"}
 
 
 def test_jobs_record_five_runs_and_hand_them_to_the_gate(runner: Runner) -> None:
     yaml = pytest.importorskip("yaml")
-    github = yaml.safe_load(block("yaml", "# .github"))["jobs"]["gpu-speed"]["steps"]
+    page = yaml.safe_load(block("yaml", "# .github/workflows/gpu-speed.yml"))
+    github = page["jobs"]["gpu-speed"]["steps"]
     (record,) = [step["run"] for step in github if "run" in step]
     (gate,) = [step for step in github if step.get("uses", "").startswith("./")]
     gitlab = yaml.safe_load(block("yaml", "# .gitlab"))["gpu-speed"]
@@ -139,9 +176,9 @@ def test_jobs_record_five_runs_and_hand_them_to_the_gate(runner: Runner) -> None
     [
         (QUIET, 0, "within: 4 of 4 limits", 2),
         # 10 % longer: three runs are enough to see it.
-        pytest.param([100 + each for each in QUIET], 1, "**exceeded**: `steps.avg_ns:3%`", 2,
+        pytest.param([100 + each for each in QUIET], 1, "**exceeded**: `steps.period_ns:3%`", 2,
                      marks=pytest.mark.slow),
-        pytest.param(NOISY, 4, "**inconclusive**: `steps.avg_ns:3%`", 0, marks=pytest.mark.slow),
+        pytest.param(NOISY, 4, "**inconclusive**: `steps.period_ns:3%`", 0, marks=pytest.mark.slow),
     ],
     ids=["quiet", "slower", "noisy"],
 )  # fmt: skip
@@ -152,7 +189,7 @@ def test_looking_again_ends_with_the_first_answer(
     done = runner.run('nsysconv import "$RECORDINGS"/*.sqlite -o baseline.db')
     assert (done.returncode, runner.left()) == (0, len(QUIET)), done.stderr
     runner.record(per_mille)
-    done = runner.run(block("bash", "# baseline.db").replace("step *", "ProfilerStep#*"), "-e")
+    done = runner.run(block("bash", "# baseline.db"), "-e")
     assert done.returncode == status, done.stderr
     assert runner.left() == unused
     assert shown in (runner.work / "changes.md").read_text()
@@ -167,18 +204,130 @@ def test_a_mistake_in_the_limits_ends_it(runner: Runner) -> None:
     assert "limits.toml:1" in done.stderr
 
 
-@pytest.mark.slow
-def test_limits_and_a_baseline_work_in_one_job(runner: Runner) -> None:
-    script = block("bash", "# base/ and other/").replace("step *", "ProfilerStep#*")
+# -- both sides in one job
+
+
+@pytest.fixture
+def checkouts(runner: Runner) -> Runner:
+    """A runner with two checkouts."""
     for side in ("base", "other"):
         (runner.work / side).mkdir()
     (runner.work / "limits.toml").rename(runner.work / "other" / "limits.toml")
-    # In turns: what gets slower all the time gets so on both sides.
-    runner.record([5 * each for each in range(10)])
-    done = runner.run(script, "-e")
-    assert runner.left() == 0
+    return runner
+
+
+def in_turns(other: Sequence[int]) -> list[int]:
+    """What is recorded in turns: a quiet base, and this other side."""
+    return [each for pair in zip(QUIET, other, strict=True) for each in pair]
+
+
+LONGER, SHORTER = [[change + each for each in (-3, 4, -1, 2, -4)] for change in (100, -100)]
+# Quiet, but not equal, runs of one program.
+SAME = (-3, 4, -1, 2, -4)
+
+
+IN_TURNS = block("bash", "# base/ and other/: two checkouts\n")
+
+
+def job(runner: Runner) -> str:
+    """The steps of the job of GitHub that have a script."""
+    yaml = pytest.importorskip("yaml")
+    steps = yaml.safe_load(block("yaml", "# .github/workflows/gpu-speed-in-turns.yml"))["jobs"]
+    (script,) = [step["run"] for step in steps["gpu-speed"]["steps"] if "run" in step]
+    return f'GITHUB_STEP_SUMMARY="{runner.work}/summary.md"\n{script}'
+
+
+@pytest.mark.parametrize(("other", "status", "word"), [
+    (SAME, 0, "PASS"), (LONGER, 1, "FAIL"),
+    pytest.param(SHORTER, 0, "PASS", marks=pytest.mark.slow),
+])  # fmt: skip
+@pytest.mark.parametrize("script", ["nsys", "torch", "github"])
+def test_both_sides_in_turns(
+    checkouts: Runner, script: str, other: Sequence[int], status: int, word: str
+) -> None:
+    if script == "torch":
+        limits = checkouts.work / "other" / "limits.toml"
+        # Steps of torch.profiler need no name.
+        limits.write_text(re.sub(r"(?m)^step_range.*$", "", limits.read_text()))
+        checkouts.trace(in_turns(other))
+        text = block("bash", "# base/ and other/: two checkouts, PyTorch")
+    else:
+        checkouts.record(in_turns(other))
+        text = job(checkouts) if script == "github" else IN_TURNS
+    done = checkouts.run(text, "-e")
+    assert (done.returncode, checkouts.left()) == (status, 0), done.stderr
+    written = {"nsys": lambda: done.stdout, "torch": (checkouts.work / "comment.md").read_text,
+               "github": (checkouts.work / "summary.md").read_text}[script]()  # fmt: skip
+    assert re.match(f"(### )?{word}: ", written), written
+
+
+@pytest.mark.slow
+def test_what_gets_slower_all_the_time_does_so_on_both_sides(checkouts: Runner) -> None:
+    checkouts.record([5 * each for each in range(10)])
+    done = checkouts.run(IN_TURNS, "-e")
     assert done.returncode in (0, 4), done.stderr
-    shutil.rmtree(runner.work / "base" / "new")
-    shutil.rmtree(runner.work / "other" / "new")
-    runner.record([each for noise in QUIET for each in (noise, 100 + noise)])
-    assert runner.run(script, "-e").returncode == 1
+
+
+def test_another_batch_is_no_faster_program(checkouts: Runner) -> None:
+    checkouts.record(in_turns(SAME), batches=(1, 4))
+    done = checkouts.run(IN_TURNS, "-e")
+    assert done.returncode == 1, done.stderr  # more bytes are more bytes
+    assert done.stdout.startswith("FAIL: inconclusive: different workloads (kernel blocks ×4")
+    shutil.rmtree(checkouts.work / "base" / "new")
+    shutil.rmtree(checkouts.work / "other" / "new")
+    checkouts.record(in_turns(SAME), batches=(4, 1))
+    done = checkouts.run(IN_TURNS, "-e")
+    assert done.returncode == 4, done.stderr
+    assert done.stdout.startswith("INCONCLUSIVE: different workloads (kernel blocks ×0.25")
+
+
+def test_a_damaged_recording_passes_nothing(checkouts: Runner) -> None:
+    checkouts.record(in_turns(SAME))
+    path = checkouts.recordings / "03.sqlite"
+    path.write_bytes(path.read_bytes()[:20_000])
+    done = checkouts.run(IN_TURNS, "-e")
+    assert done.returncode == 3
+    assert "2.sqlite" in done.stderr
+
+
+def test_the_test_of_the_page_asks_the_gate(checkouts: Runner) -> None:
+    text = block("python", "# test_speed.py")
+    for others, outcome in ((SAME, "1 passed"), (LONGER, "1 failed")):
+        checkouts.record(in_turns(others))
+        names = sorted(checkouts.recordings.iterdir())
+        for number, path in enumerate(names):
+            folder = checkouts.work / ("base", "other")[number % 2] / "new"
+            folder.mkdir(exist_ok=True)
+            path.rename(folder / f"{number}.sqlite")
+        (checkouts.work / "test_speed.py").write_text(text)
+        done = checkouts.run(f"{sys.executable} -m pytest -q -p no:cacheprovider test_speed.py")
+        assert outcome in done.stdout, done.stdout
+        for side in ("base", "other"):
+            shutil.rmtree(checkouts.work / side / "new")
+
+
+def test_the_python_of_the_page_is_python() -> None:
+    for kind, text in BLOCKS:
+        if kind == "python":
+            compile(text, "ci.md", "exec")
+
+
+@pytest.fixture(scope="module")
+def training_before_and_after(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The recordings of the tutorial: pinned memory, a fused optimizer and a faster loader are new."""
+    folder = tmp_path_factory.mktemp("examples")
+    write_examples(folder, "train.sqlite", "faster.sqlite")
+    return folder / "train.sqlite", folder / "faster.sqlite"
+
+
+@pytest.mark.parametrize("page", ["ci.md", "tutorials/ci.md"])
+def test_limits_pass_the_improvement_of_the_tutorial_and_fail_the_way_back(
+    page: str, training_before_and_after: tuple[Path, Path], tmp_path: Path
+) -> None:
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    (limits,) = re.findall(r"^```toml\n(.*?)^```$", text, re.M | re.S)
+    (tmp_path / "limits.toml").write_text(limits)
+    before, after = training_before_and_after
+    for base, other, gate in ((before, after, "PASS"), (after, before, "FAIL")):
+        found = compare(base, other, limits=tmp_path / "limits.toml")
+        assert found.headline.rows()[0]["gate"] == gate

@@ -194,7 +194,6 @@ def test_where_it_is_written(arguments: list[str], expected: str, tmp_path: Path
     (["job.sqlite", "--to", "parquet", "-o", "no/folder"], ["the folder does not exist"]),
     (["job.sqlite", "--to", "parquet", "--device", "7"], ["no device 7", "There are: 0"]),
     (["job.sqlite", "--to", "parquet", "--step-range", "epoch"], ["--step-range without steps"]),
-    ([".", "--to", "parquet"], ["a folder", "nsysconv import"]),
 ])  # fmt: skip
 def test_mistakes_are_usage_errors(arguments: list[str], words: list[str], tmp_path: Path) -> None:
     (tmp_path / "job.sqlite").write_bytes(BASIC.read_bytes())

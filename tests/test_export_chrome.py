@@ -54,7 +54,7 @@ def test_every_file(source: Path, tmp_path: Path) -> None:
     check(source, tmp_path)
 
 
-@pytest.mark.parametrize("source", [*few(SOURCES, 3), TWO_GPUS], ids=name_of)
+@pytest.mark.parametrize("source", [*few(SOURCES, 1), TWO_GPUS], ids=name_of)
 def test_slices_of_files(source: Path, tmp_path: Path) -> None:
     """The same of a part of the time, whose arrows have both ends in it."""
     check(source, tmp_path, Slice(time=(20_000, 150_000)))
@@ -136,7 +136,7 @@ ONE_PROCESS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("source", few(ONE_PROCESS, 3), ids=name_of)
+@pytest.mark.parametrize("source", few(ONE_PROCESS, 2), ids=name_of)
 def test_our_importer_reads_it_back(source: Path, tmp_path: Path) -> None:
     """Each row with its times, places, bytes, shapes and correlation id."""
     before, after = read_back(source, tmp_path)
@@ -159,7 +159,7 @@ LINKED = [path for path in ONE_PROCESS if path.suffix in (".sqlite", ".nvvp")
           and not path.name.startswith("ranges")]  # fmt: skip
 
 
-@pytest.mark.parametrize("source", few(LINKED[::3], 3), ids=name_of)
+@pytest.mark.parametrize("source", few(LINKED[::3], 2), ids=name_of)
 def test_links_are_read_back(source: Path, tmp_path: Path) -> None:
     """Each operation belongs to the call it belonged to, on its thread."""
     made = made_of(source, tmp_path)

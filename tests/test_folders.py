@@ -14,7 +14,7 @@ from golden_cases import FIXTURES, Outcome, run
 
 from nsysconv import api
 from nsysconv.api.importing import import_files
-from nsysconv.api.inputs import SkippedFile, files_to_read, passed_lines
+from nsysconv.api.inputs import SkippedFile, inputs_to_read, passed_lines
 
 BASIC = NSYS / "basic-3.25.0.sqlite"
 TRACE = FIXTURES / "kineto" / "operators-2.13.json"
@@ -202,6 +202,7 @@ def test_files_whose_journals_differ_are_no_copies(tmp_path: Path) -> None:
         connection.commit()
         assert (tmp_path / "a.sqlite").read_bytes() == (tmp_path / "b.sqlite").read_bytes()
         said: list[str] = []
-        files = [*files_to_read([tmp_path], "", said.append)]
-    assert [path.name for path in files if path.suffix == ".sqlite"] == ["a.sqlite", "b.sqlite"]
+        files = [*inputs_to_read([tmp_path], "", said.append)]
+    names = [item.path.name for item in files]
+    assert [name for name in names if name.endswith(".sqlite")] == ["a.sqlite", "b.sqlite"]
     assert not [line for line in said if "same bytes" in line]

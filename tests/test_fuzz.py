@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import random
 import sqlite3
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -14,8 +12,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import commands
-import mutate_bytes
 import one_place
 import oracle
 import pytest
@@ -25,13 +21,12 @@ from cases import KINDS, MAKERS, Case, case
 from conftest import NSYS, few, real
 from findings import Looked
 from oracle import look
-from seeds import DAMAGED, EXPORTED, IMPORTERS, Seed, seeds
+from seeds import DAMAGED, EXPORTED, Seed, seeds
 from stored import Stored
-from tally import Tally
 
 from nsysconv import api, schema
 from nsysconv.errors import InputError, NsysconvError
-from nsysconv.importers import kineto, nsys_sqlite, nvprof_log, sqlite_mapping
+from nsysconv.importers import IMPORTERS, kineto, nsys_sqlite, nvprof_log, sqlite_mapping
 from nsysconv.importers.contract import Yes
 from nsysconv.notes import Note
 from nsysconv.timeline import idle
@@ -126,43 +121,8 @@ def test_every_class_has_its_files() -> None:
 
 
 def test_every_importer_has_its_files() -> None:
-    from nsysconv.importers import IMPORTERS as ALL
-
-    assert set(IMPORTERS) == set(ALL), "give it folders in FOLDERS of fuzz/seeds.py"
-    assert set(FILES) == {*ALL, *EXPORTED}, "name numbers of files in FILES of this test"
-
-
-@pytest.mark.parametrize("importer", DAMAGED)
-def test_a_file_follows_from_its_number(importer: str) -> None:
-    for number in range(10):
-        one, other = (case(importer, 7, number, real=False) for _ in range(2))
-        assert one.done == other.done
-        if not one.beside:  # a log of SQLite's begins with a number that SQLite draws
-            assert one.content == other.content
-
-
-def test_no_file_follows_from_the_time_of_day(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What gzip writes has a time in it."""
-    packed = []
-    for now in (1e9, 1.5e9):
-        monkeypatch.setattr(time, "time", lambda now=now: now)
-        packed.append([mutate_bytes.packed(random.Random(seed), b"text" * 9) for seed in range(60)])
-    assert packed[0] == packed[1]
-    assert {"packed twice"} <= {what for _, what in packed[0]}
-
-
-@pytest.mark.parametrize("kind", MAKERS)
-def test_a_file_that_is_made_follows_from_its_number(kind: str) -> None:
-    one, other = (case(kind, SEED, MADE[kind][0]) for _ in range(2))
-    assert (one.done, one.content, one.truths) == (other.done, other.content, other.truths)
-
-
-@pytest.mark.parametrize("importer", DAMAGED)
-def test_mutation_changes_the_file(importer: str) -> None:
-    found = [case(importer, 7, number, real=False) for number in range(20)]
-    changed = [one for one in found if one.content != one.seed.content or one.beside]
-    assert len(changed) >= 15
-    assert len({one.content for one in changed}) >= 12
+    assert {*FILES} == {*IMPORTERS, *EXPORTED}
+    assert all(seeds(importer, real=False) for importer in FILES)
 
 
 # -- the fuzzer notices
@@ -331,53 +291,6 @@ def test_an_export_without_some_kernels_is_found(monkeypatch: pytest.MonkeyPatch
     damaged = dataclasses.replace(_whole("nsys_sqlite", BASIC), key=f"nsys_sqlite:0:{turn}")
     found = {one.promise for one in look(damaged, everything=True).findings}
     assert found == {"nothing is lost without a word"}
-
-
-PROGRAMS = {
-    "slow": ("import time; end = time.process_time() + 0.5\nwhile time.process_time() < end: pass",
-             "ends in time"),
-    "fat": ("import time; held = bytearray(200 << 20); time.sleep(0.3)", "bounded memory"),
-    "fat below": (
-        "import subprocess, sys; subprocess.run([sys.executable, '-c', "
-        "'import time; held = bytearray(200 << 20); time.sleep(0.3)'])", "bounded memory"),
-    "traceback": ("raise KeyError", "no command ends with a traceback"),
-    "internal": ("raise SystemExit(70)", "no command ends with a traceback"),
-    "killed": ("import os; os.kill(os.getpid(), 9)", "no command ends with a traceback"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("what", PROGRAMS)
-def test_what_a_command_must_not_do_is_found(what: str, tmp_path: Path) -> None:
-    text, promise = PROGRAMS[what]
-    looked = Looked()
-    seconds = 0.4 if what == "slow" else commands.SECONDS
-    commands.run("report", (), tmp_path, looked, seconds=seconds, memory=100 << 20,
-                 program=(sys.executable, "-c", text))  # fmt: skip
-    assert {one.promise for one in looked.findings} == {promise}
-
-
-def test_a_command_that_does_what_it_should_is_no_finding(tmp_path: Path) -> None:
-    looked = Looked()
-    commands.run("report", ("--help",), tmp_path, looked)
-    assert looked.findings == []
-    assert [(step.kind, step.by_command) for step in looked.steps] == [("report", True)]
-    assert looked.steps[0].memory > 1 << 20
-
-
-def test_a_finding_is_kept_and_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    tally = Tally(tmp_path / "kept")
-    finding = {"promise": "ends in time", "detail": "40 s", "sign": "too slow"}
-    for _ in range(2):
-        tally.add({"key": "printed:1:3", "outcome": "imported", "by_commands": True,
-                   "steps": [("import", True, 40.0, 5 << 20)], "findings": [finding]})  # fmt: skip
-    again = "python fuzz/fuzz.py --again printed:1:3"
-    assert again in capsys.readouterr().out
-    kept = tmp_path / "kept" / "printed-1-3"
-    assert (kept / "printed.txt").read_bytes() == case("printed", 1, 3).content
-    table = tally.table(60)
-    assert "| printed | 2 | 2 | 0 | 2 |" in table
-    assert "| nsysconv: import | 2 | 40.0 s | printed:1:3 | 5 MiB | printed:1:3 |" in table
-    assert f"2 x ends in time [too slow]: {again}" in table
 
 
 def test_rows_that_the_schema_does_not_admit_are_found(tmp_path: Path) -> None:

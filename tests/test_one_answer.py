@@ -45,7 +45,7 @@ def test_one_example_is_of_each_source() -> None:
     for path in EXAMPLES:
         with Probe(path) as probe:
             sources.append(detect(probe).NAME)
-    assert sorted(sources) == sorted(IMPORTERS), "name a fixture of it in EXAMPLES of one_answer.py"
+    assert sources == [*IMPORTERS]
 
 
 def some(number: int) -> Sequence[str]:

@@ -166,11 +166,11 @@ WORDS_PAGE = {"style-of-words.md"}
 # With which advice begins.
 VERBS = {
     "Allocate", "Allow", "Avoid", "Balance", "Check", "Combine", "Compute", "Copy", "Create",
-    "Detach", "Even", "Exclude", "Free", "Increase", "Keep", "Launch", "Load", "Look", "Measure",
-    "Optimize", "Overlap", "Pad", "Prepare", "Profile", "Record", "Remove", "Run", "Set", "Shorten",
-    "Skip", "Start",
-    "Synchronize", "Update", "Use", "Warm",
-}
+    "Detach", "Even", "Exclude", "Free", "Hand", "Hold", "Increase", "Keep", "Launch", "Load",
+    "Look", "Measure", "Optimize", "Overlap", "Pad", "Prepare", "Profile", "Read", "Record",
+    "Remove", "Reuse", "Run", "Set", "Shorten", "Skip", "Start", "Synchronize", "Update", "Use",
+    "Wait", "Warm",
+}  # fmt: skip
 TEXTS = {".py", ".toml", ".js", ".css", ".sh", ".yml", ".md"}
 PEOPLE_READ = sorted(
     path

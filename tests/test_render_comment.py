@@ -31,7 +31,10 @@ SAME = replace(SLOWER, change=Change(RUNS, RUNS, "repeats"))
 REASON = "3 runs per side are needed to detect it"
 
 
-def limits(*states: str, row: str | None = "saxpy", reason: str = REASON) -> Section:
+def limits(
+    *states: str, row: str | None = "saxpy", reason: str = REASON, exceeding: str | None = None,
+    needs_runs: int | None = None,
+) -> Section:
     """Verdicts of these states, on limits that are numbered, and on rows of that name."""
     empty = section(limits_report([]))
     data = {
@@ -39,18 +42,20 @@ def limits(*states: str, row: str | None = "saxpy", reason: str = REASON) -> Sec
         "where": [None] * len(states), "state": states, "row": [row] * len(states),
         "base": ["1 ms"] * len(states), "other": ["2 ms"] * len(states),
         "change": ["+1.00 ms (+100 %)"] * len(states), "interval": ["+99 … +101 %"] * len(states),
-        "renamed": [None] * len(states), "reason": [reason] * len(states),
+        "exceeding": [exceeding] * len(states), "renamed": [None] * len(states),
+        "needs_runs": [needs_runs] * len(states), "reason": [reason] * len(states),
     }  # fmt: skip
     table = report_table(empty.columns, {name: list(cells) for name, cells in data.items()})
     return replace(empty, table=table, row_count=len(states))
 
 
-def contributors(*rows: tuple[str, int]) -> Section:
+def contributors(*rows: tuple[str, int], certain: str = "yes") -> Section:
     """Names, and by how many ns they changed."""
     cells: dict[str, list[object]] = {column.name: [None] * len(rows) for column in CONTRIBUTOR_COLUMNS}
     cells["kind"] = ["kernel"] * len(rows)
     cells["why"] = ["each launch 18 % longer"] * len(rows)
     cells["name"], cells["change_ns"] = [name for name, _ in rows], [change for _, change in rows]
+    cells["certain"] = [certain] * len(rows)
     table = report_table(CONTRIBUTOR_COLUMNS, cells)
     return Section("contributors", "The largest parts", CONTRIBUTOR_COLUMNS, table, row_count=len(rows))
 
@@ -74,12 +79,49 @@ def test_what_does_not_hold_comes_first_and_the_causes_follow() -> None:
         "* **inconclusive**: `kernels.per_step_ns:1%`: 3 runs per side are needed to detect it",
         "* within: 1 of 3 limits",
         "* kernel `gemm`: +90.00 µs, each launch 18 % longer",
-        "* kernel `norm`: -9.00 µs, each launch 18 % longer",
         "",
         "<details><summary>All tables</summary>",
     ]
     assert text.endswith("\n\n</details>\n")
     assert "## The largest parts" in text
+
+
+def test_a_slower_run_has_certain_causes_that_grew_and_a_faster_one_those_that_shrank() -> None:
+    causes = contributors(("gemm", 90_000), ("norm", -80_000))
+    faster = replace(SLOWER, change=Change(SLOWER.change.other, RUNS, "repeats"))
+    for answer, name in ((SLOWER, "gemm"), (faster, "norm")):
+        lines, _ = written(headline(answer.report()), causes)
+        assert [line.split(":")[0][9:] for line in lines if line.startswith("* kernel")] == [f"`{name}`"]
+    lines, _ = written(headline(SLOWER.report()), contributors(("gemm", 90_000), certain="no"))
+    assert not any("gemm" in line for line in lines)
+
+
+def test_all_rows_that_exceed_are_named_as_far_as_there_is_room() -> None:
+    few = limits("exceeded", row="a", exceeding="a: +1.00 ms; b: +2 %; std::c<(int)4>: +3 %")
+    lines, _ = written(headline(SLOWER.report()), few)
+    assert lines[2].endswith("+99 … +101 %; `b`: +2 %; `std::c<(int)4>`: +3 %")
+    many = "; ".join(f"kernel_{i:03}: +1.00 ms" for i in range(100))
+    lines, _ = written(headline(SLOWER.report()), limits("exceeded", exceeding=many))
+    shown = lines[2].count("`kernel_")
+    assert lines[2].endswith(f"; and {99 - shown} more")
+    assert 20 < shown < 40
+
+
+def test_limits_that_more_runs_decide_are_one_line() -> None:
+    states = limits("inconclusive", "inconclusive", "inconclusive", needs_runs=9)
+    lines, _ = written(headline(SLOWER.report()), states)
+    names = ", ".join(f"`kernels.per_step_ns:{i}%`" for i in range(3))
+    assert lines[2:4] == [f"* **inconclusive**: {names}: record 9 runs per side",
+                          "* within: 0 of 3 limits"]  # fmt: skip
+
+
+def test_what_failed_may_have_drifted() -> None:
+    note = Note("runs-not-in-turns", Severity.INFO, "the runs were recorded in one block")
+    slower = replace(SLOWER, notes=(note,))
+    for gate, said in (("FAIL", 1), ("PASS", 0), (None, 0)):
+        lines, _ = written(headline(slower.report(gate=gate)))
+        assert sum("in one block" in line for line in lines) == said
+        assert lines[0].startswith(f"### {gate}: slower: " if gate else "### slower: ")
 
 
 def test_small_changes_are_no_causes_and_nothing_causes_that_it_is_the_same() -> None:
@@ -142,7 +184,10 @@ def test_diff_writes_it(tmp_path: Path) -> None:
     done = run("diff", BASIC, BASIC, "kernels", "-f", "markdown", "--brief", cwd=tmp_path)
     assert done.status == 0
     assert done.out.startswith("### same: ")
-    assert "<details><summary>All tables</summary>\n\n<details>" in done.out
+    assert "<details>" not in done.out
+    made = run("diff", BASIC, BASIC.with_name("graphs-3.28.1.sqlite"), "-f", "markdown", "--brief",
+               cwd=tmp_path)  # fmt: skip
+    assert "<details><summary>All tables</summary>\n\n" in made.out
     refused = run("diff", BASIC, BASIC, "kernels", "--brief", cwd=tmp_path)
     assert (refused.status, refused.out) == (2, "")
     assert "--brief is a form of Markdown here" in refused.err

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import gzip
 import sqlite3
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from conftest import (
+    FIXTURES,
     NSYS,
     NSYS_FILES,
+    ODD,
     ODD_FILES,
     UNREADABLE_FILES,
     Shelf,
@@ -21,7 +25,7 @@ from conftest import (
     store_in_place,
 )
 
-from nsysconv import schema
+from nsysconv import api, schema
 from nsysconv.errors import NsysconvError
 from nsysconv.facts import Fact
 from nsysconv.importers import nsys_sqlite
@@ -31,6 +35,12 @@ from nsysconv.store.user_sql import views
 
 SECRET = "SECRET-"
 FILES = [*NSYS_FILES, *ODD_FILES]
+# Files of all other sources, and those of them that hold no secret: tables cut out of what was printed,
+# and small recordings.
+OTHERS = sorted(path for folder in FIXTURES.iterdir() if folder.is_dir() and folder not in (NSYS, ODD)
+                for path in folder.iterdir())  # fmt: skip
+WITHOUT_ONE = {"kineto": 8, "nsys_stats": 21, "nvidia_smi": 7, "nvprof_database": 0, "nvprof_log": 2,
+               "rpd": 0, "rocprof": 8}  # fmt: skip
 
 
 def everything(store: Store) -> Iterator[str]:
@@ -59,6 +69,33 @@ def test_no_secret_in_the_bytes_of_a_store(shelf: Shelf, path: Path) -> None:
 def test_no_secret_in_anything_a_store_shows(shelf: Shelf, path: Path) -> None:
     with reading(shelf.store(path)) as store:
         assert [text for text in everything(store) if SECRET in text] == []
+
+
+@pytest.mark.parametrize("source", WITHOUT_ONE)
+def test_files_of_other_sources_hold_secrets(source: str) -> None:
+    """In bytes of UTF-8 or UTF-16, perhaps packed; what is cut short cannot be unpacked."""
+    without = 0
+    for path in (path for path in OTHERS if path.parent.name == source):
+        content = path.read_bytes()
+        with suppress(EOFError):
+            content = gzip.decompress(content) if path.suffix == ".gz" else content
+        without += not any("SECRET".encode(coding) in content for coding in ("utf-8", "utf-16-le"))
+    assert without == WITHOUT_ONE[source]
+
+
+@pytest.mark.parametrize("path", few(OTHERS, 24), ids=name_of)
+def test_no_secret_of_another_source_gets_into_a_store(path: Path, tmp_path: Path) -> None:
+    """Nor into what is said of a file that is refused."""
+    (file,) = api.import_files([path], tmp_path / "store.db").files
+    if file.error is not None:
+        assert "SECRET" not in str(file.error)
+        assert not (tmp_path / "store.db").exists()
+        return
+    content = (tmp_path / "store.db").read_bytes()
+    assert b"SECRET" not in content
+    assert "SECRET".encode("utf-16-le") not in content
+    with reading(tmp_path / "store.db") as store:
+        assert [text for text in everything(store) if "SECRET" in text] == []
 
 
 @pytest.mark.parametrize("path", few(FILES, 5), ids=name_of)

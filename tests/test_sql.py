@@ -18,12 +18,12 @@ from typing import Any
 
 import imports
 import pytest
-from conftest import CHILD_ENVIRONMENT, FIXTURES, NSYS, ODD, Shelf, few, import_file
+from conftest import CHILD_ENVIRONMENT, NSYS, ODD, Shelf, few, import_file, name_of
 from golden_cases import run
+from one_answer import EXAMPLES
 
 import nsysconv
 from nsysconv.errors import InputError, InUseError, UsageError
-from nsysconv.importers import IMPORTERS
 from nsysconv.store import filesystem
 from nsysconv.store.location import ask
 from nsysconv.store.sqlite import query_process, user_query
@@ -461,30 +461,16 @@ def test_ctrl_c_ends_a_query_of_the_library(store: Path) -> None:
 
 # -- profile files
 
-SOURCES = {
-    "nsys_sqlite": BASIC,
-    "kineto": FIXTURES / "kineto" / "basic-2.13.json",
-    "nvprof_database": FIXTURES / "nvprof_database" / "basic-12.nvvp",
-    "nvprof_log": FIXTURES / "nvprof_log" / "basic-api-trace.csv",
-    "nsys_stats": FIXTURES / "nsys_stats" / "basic-2019.txt",
-    "nvidia_smi": FIXTURES / "nvidia_smi" / "dmon-date-time.txt",
-}
-
-
-def test_sql_is_tried_on_a_file_of_every_source() -> None:
-    assert set(SOURCES) == set(IMPORTERS), "name a fixture of it in SOURCES of this test"
-
-
 @pytest.mark.usefixtures("here")
-@pytest.mark.parametrize("source", few(SOURCES, 3))
+@pytest.mark.parametrize("source", few(EXAMPLES, 3), ids=name_of)
 def test_a_file_is_asked_as_its_store_is(
-    source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     temporary, folder = tmp_path / "temporary", tmp_path / "folder"
     temporary.mkdir()
     folder.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(temporary))
-    file = Path(shutil.copy(SOURCES[source], folder))
+    file = Path(shutil.copy(source, folder))
     import_file(file, tmp_path / "job.db")
     with untouched(file):
         for rows in ("source, recording_ns FROM profile", "* FROM v_gpu_op ORDER BY kind, id",
@@ -511,7 +497,7 @@ def test_a_mistake_in_a_query_on_a_file_names_no_private_folder() -> None:
 
 @pytest.mark.parametrize(("name", "error", "words"), [
     (ODD / "foreign.sqlite", InputError, "a SQLite database of another program"),
-    (NSYS, UsageError, "a folder"), (NSYS / "nowhere", InputError, "no such file"),
+    (NSYS, UsageError, "a folder of several profiles"), (NSYS / "nowhere", InputError, "no such file"),
 ])  # fmt: skip
 def test_what_is_no_profile_is_refused(name: Path, error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):

@@ -289,7 +289,7 @@ def test_what_is_no_store_is_refused(store: Path, tmp_path: Path) -> None:
     for target in (BASIC, f"{store}@1", tmp_path):
         outcome = run("info", target, "--check", cwd=tmp_path)
         assert outcome.status == 2
-        assert "STORE" in outcome.err
+        assert "store" in outcome.err.lower()
     assert run("info", "gone.db", "--check", cwd=tmp_path).status == 3
 
 

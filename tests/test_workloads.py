@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
 
-import make_fixtures
+import fixtures_kineto
 import pytest
 from conftest import Shelf, oldest_and_newest
 from scenarios import EXPECTED, WORKLOADS
@@ -37,8 +37,8 @@ from nsysconv.store.location import reading
 from nsysconv.store.read import Profile
 
 FILES = [*NSYS_EXPORTS, *KINETO_TRACES, *DATABASES, *LOG_TRACES]
-# Notes of who looks at a profile after its import.
-EXAMINED = {"launches-failed", "launches-without-work"}
+# Notes of who looks at a profile after its import, and on tables that are not of the workload.
+EXAMINED = {"launches-failed", "launches-without-work", "tables-not-read"}
 # Names of calls of the driver without their version.
 PLAIN = {"cuMemAlloc_v2": "cuMemAlloc"}
 
@@ -79,7 +79,7 @@ def test_every_workload_is_there() -> None:
         return {each.workload.name for file in files for each in file.expected}
 
     assert names(NSYS_EXPORTS) == names(DATABASES) == {*EXPECTED} == {*WORKLOADS}
-    assert names(KINETO_TRACES) == {*EXPECTED, *make_fixtures.KINETO_FRAMEWORKS}
+    assert names(KINETO_TRACES) == {*EXPECTED, *fixtures_kineto.KINETO_FRAMEWORKS}
 
 
 def test_events_are_those_of_the_workload(pairs: Pairs) -> None:

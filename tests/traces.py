@@ -11,8 +11,9 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import make_fixtures
 import numpy as np
-from conftest import FIXTURES, ODD_FILES
+from conftest import FIXTURES
 
 from nsysconv import codes, schema
 from nsysconv.api.exporting import Exported, export_profiles
@@ -25,8 +26,7 @@ from nsysconv.timeline.timeline import Timeline
 
 Event = dict[str, Any]
 
-FOLDERS = ("nsys", "nvprof_database", "nvprof_log", "nsys_stats", "kineto")
-SOURCES = sorted(path for folder in FOLDERS for path in (FIXTURES / folder).iterdir()) + ODD_FILES
+SOURCES = sorted(FIXTURES / fixture.name for fixture in make_fixtures.fixtures())
 TABLE_OF = {
     "kernel": "kernel", "gpu_memcpy": "memcpy", "gpu_memset": "memset",
     "unified_memory": "unified_memory_event", "graph_launch": "graph_launch",
@@ -82,7 +82,7 @@ def stored(lines: Iterable[Timeline]) -> tuple[Counter[str], Counter[str]]:
     sums: Counter[str] = Counter()
     for line in lines:
         for table in schema.EVENT_TABLES:
-            if table == "metric_sample":
+            if table in ("metric_sample", "cpu_switch", "cpu_sample"):
                 continue
             has = [c for c in ("dur_ns", "kind") if c in schema.metadata.tables[table].c]
             column = line.columns(table, ("start_ns", *has))

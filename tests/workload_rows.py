@@ -13,16 +13,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import fixtures_kineto
+import fixtures_nsys_sqlite
+import fixtures_nvprof_database
 import kineto_ages
 import machine
-import make_fixtures
 import nsys_rows
 import nsys_tables
 import nvprof_tables
 from conftest import FIXTURES, NSYS, NSYS_FILES, Row, event_rows, in_any_order, small_rows
+from fixtures_nvprof_log import LOGS
 from kineto_framework import NOTHING
 from kineto_rows import occupancy, ranges_with_rows
-from nvprof_logs import LOGS
 from nvprof_spelling import function
 from scenarios import WORKLOADS
 from workload import ApiCall, Function, Process, RangeStyle, SyncKind, Thread, Workload
@@ -41,6 +43,8 @@ GPU_TABLES = ("kernel", "memcpy", "memset", "unified_memory_event")
 LIMITS = {"max_warps_per_sm": 64, "max_blocks_per_sm": 32, "max_registers_per_sm": 65_536,
           "max_shared_bytes_per_sm": 167_936,
           "memory_bandwidth_bytes_per_s": 1_555_200_000_000}  # fmt: skip
+# What sources of one process say, too.
+ALSO = {"sm_clock_hz": 1_410_000_000, "threads_per_warp": 32, "max_threads_per_sm": 2048}
 # Kind of an overhead -> ours and its name; what a source does not record is not there.
 Overheads = Mapping[str, tuple[str, str]]
 
@@ -243,7 +247,7 @@ class Expected:
         used = {row.get(column) for row in rows for column in self.DEVICES_OF}
         for ordinal, device in enumerate(self.processes[0].devices):
             if ordinal in used:
-                yield LIMITS | {
+                yield LIMITS | ALSO | {
                     "device_id": ordinal, "ordinal": ordinal, "name": device.name,
                     "uuid": device.uuid, "sm_count": device.sm_count,
                     "compute_major": device.compute[0], "compute_minor": device.compute[1],
@@ -412,7 +416,7 @@ class Kineto(Expected):
     UNRECORDED = frozenset({
         "result", "short_name", "mangled_name", "static_shared_bytes", "dynamic_shared_bytes",
         "local_bytes_per_thread", "green_context_id", "value", "copy_count", "priority", "uuid",
-        "max_blocks_per_sm", "memory_bandwidth_bytes_per_s",
+        "max_blocks_per_sm", "memory_bandwidth_bytes_per_s", "sm_clock_hz",
         "overhead.tid",  # a trace does not say on which thread
         "range.end_tid", "category_id", "color",
     })  # fmt: skip
@@ -422,7 +426,7 @@ class Kineto(Expected):
     DEVICES_OF = ("device_id",)
 
     def __init__(self, name: str, age: str, process: Process) -> None:
-        super().__init__(make_fixtures.KINETO_WORKLOADS[name], [process])
+        super().__init__(fixtures_kineto.KINETO_WORKLOADS[name], [process])
         self.name, self.age_name, self.age = name, age, kineto_ages.AGES[age]
         self.overheads = {
             "buffer_flush": ("profiler", "Buffer Flush"),
@@ -430,7 +434,7 @@ class Kineto(Expected):
             "resource": ("profiler", "Resource"),
             "lazy_loading": ("driver", "Lazy Function Loading"),
         }
-        self.framework = make_fixtures.KINETO_FRAMEWORKS.get(name, NOTHING)
+        self.framework = fixtures_kineto.KINETO_FRAMEWORKS.get(name, NOTHING)
         if not self.age.graph_nodes:
             self.unrecorded.add("graph_node_id")
         if not self.since(2, 0):
@@ -565,6 +569,7 @@ class NvprofDatabase(Expected):
     UNRECORDED = frozenset({
         "shared_bytes", "occupancy_pct", "short_name", "green_context_id", "graph_node_id",
         "copy_count", "sync.device_id", "process.name", "host", "thread.priority",
+        "max_threads_per_sm",
         *(f"unified_memory_event.{name}" for name in ("context_id", "stream_id", "correlation_id")),
     })  # fmt: skip
     KNOWN = frozenset({Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.API_CALLS, Fact.API_LINKS,
@@ -706,16 +711,13 @@ def nsys_file(path: Path) -> File:
 
 NSYS_EXPORTS = [nsys_file(path) for path in NSYS_FILES if path.stem.rpartition("-")[0] in WORKLOADS]
 KINETO_TRACES = [
-    File(FIXTURES / "kineto" / make_fixtures.kineto_name(name, process, age),
-         (Kineto(name, age, process),))
-    for name, workload in make_fixtures.KINETO_WORKLOADS.items()
-    for age in kineto_ages.AGES for process in workload.processes
-]  # fmt: skip
+    File(FIXTURES / "kineto" / name, (Kineto(workload.name, age, process),))
+    for name, (workload, age, process) in fixtures_kineto.TRACES.items()
+]
 DATABASES = [
-    File(FIXTURES / "nvprof_database" / make_fixtures.nvprof_name(name, process, age),
-         (NvprofDatabase(name, age, process),))
-    for name, process in make_fixtures.nvprof_processes() for age in nvprof_tables.AGES
-]  # fmt: skip
+    File(FIXTURES / "nvprof_database" / name, (NvprofDatabase(workload.name, age, process),))
+    for name, (workload, age, process) in fixtures_nvprof_database.DATABASES.items()
+]
 LOG_TRACES = [
     File(FIXTURES / "nvprof_log" / name, tuple(NvprofLog(name, p) for p in log.processes))
     for name, log in LOGS.items() if "trace" in name
@@ -729,7 +731,7 @@ def demangle(symbol: str) -> str:
 
 def newest_export(workload: str) -> Path:
     """The export of nsys with which the reports of other sources are compared."""
-    return NSYS / f"{workload}-{make_fixtures.NSYS_AGES[workload][-1]}.sqlite"
+    return NSYS / f"{workload}-{fixtures_nsys_sqlite.NSYS_AGES[workload][-1]}.sqlite"
 
 
 def same(found: list[Row], wanted: list[Row], what: object = None) -> None:

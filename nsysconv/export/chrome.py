@@ -93,8 +93,9 @@ def _device(row: dict[str, Any]) -> dict[str, Any]:
     device = {"id": row["device_id"], "name": row["name"]}
     device.update({key: row[column] for column, key in _DEVICE_KEYS.items()})
     if row["max_warps_per_sm"] is not None:
-        device["warpSize"] = _WARP
-        device["maxThreadsPerMultiprocessor"] = row["max_warps_per_sm"] * _WARP
+        warp = row["threads_per_warp"] or _WARP
+        device["warpSize"] = warp
+        device["maxThreadsPerMultiprocessor"] = row["max_warps_per_sm"] * warp
     return {key: value for key, value in device.items() if value is not None}
 
 

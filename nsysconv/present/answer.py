@@ -79,11 +79,12 @@ def _are_one_run(rows: Sequence[Row]) -> bool:
 
 
 def _several_programs(rows: Sequence[Row]) -> Iterator[str]:
-    count = len({row["profile"] for row in rows})
-    yield f"{count} profiles that are not known to be ranks of one run:"
+    devices = Counter(row["profile"] for row in rows)
+    yield f"{len(devices)} profiles that are not known to be ranks of one run:"
     for row in rows[:_MOST_PROFILES]:
         label = shorten(row["profile"], _NAME)
         device = f", {shorten(row['device'], _NAME)}" if row["device"] else ""
+        label += f", {_place(row)}" if devices[row["profile"]] > 1 else ""
         yield f"{_bar(row, _TINY_BAR)} {label}: {_at_work(row)}{device}"
     if len(rows) > _MOST_PROFILES:
         yield f"and {len(rows) - _MOST_PROFILES} more: one row each in the report summary"

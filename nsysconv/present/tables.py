@@ -37,6 +37,7 @@ _SENTENCES = {
     "summary": ("answer", "where_time_went"),
     "findings": ("answer", "what_holds_it_back"),
     "why": ("event", "sentences"),
+    "devices": ("devices", "sentences"),
 }
 
 

@@ -26,18 +26,31 @@ HOST = {
     "api_vs_kernel": ("API calls", "name", "api_sum_ns"),
 }
 """The reports on what the host did: their rows in words, the columns of a name and of its own time."""
+COPIES = "transfers"
+_COLUMNS = {**HOST, COPIES: ("copies", "direction", "memcpy_sum_ns")}
 _MOST_ROWS, _MOST_REPORTS = 6, 2
 
 
-def on_host(
-    made: Sequence[Section], host: Sequence[Section], command: str, answered: Sequence[str]
+def without_kernels(
+    made: Sequence[Section],
+    host: Sequence[Section],
+    copies: Section | None,
+    command: str,
+    answered: Sequence[str],
 ) -> list[Section]:
-    """Return the answer where only the host's time is recorded: the names that took most of it."""
-    lines = [*caveats(noted(made)), f"{command} has no timed GPU work. Where the host's time went:"]
+    """Return the answer where no kernels are recorded: copies, and what took most of the host's time."""
+    lines = [*caveats(noted(made))]
+    if copies is None:
+        lines.append(f"{command} has no timed GPU work. Where the host's time went:")
+    else:
+        lines.append(
+            f"{command} has memory copies, and no kernels are recorded: idle time is unknown."
+        )
+        lines += ["", "copies:", *_most(copies)]
     by_time = sorted(host, key=lambda report: -sum(_times(report).values()))
-    for report in by_time[:_MOST_REPORTS]:
+    for report in by_time[: _MOST_REPORTS - (copies is not None)]:
         lines += ["", f"{_words_of(report)[0]}:", *_most(report)]
-    names = [name for name in answered if name in HOST]
+    names = [name for name in answered if name in _COLUMNS]
     names += [name for name in answered if name not in names]
     more = [
         _names_that_fit(f"→ all of it: nsysconv report {command}", names),
@@ -47,7 +60,7 @@ def on_host(
 
 
 def _words_of(report: Section) -> tuple[str, str, str]:
-    return HOST[report.name.partition(":")[0]]
+    return _COLUMNS[report.name.partition(":")[0]]
 
 
 def _times(report: Section) -> dict[str, int]:

@@ -21,9 +21,13 @@ from nsysconv.report import Unit, human
 MOST_LINES = 12
 MOST_BYTES = 60_000
 _MOST_LIMITS, _MOST_CONTRIBUTORS, _MOST_NOTES = 3, 2, 2
-_HEADING, _SENTENCE, _LIMIT, _NAME = 400, 240, 80, 60
+_HEADING, _SENTENCE, _ROWS, _LIMIT, _NAME = 400, 240, 600, 80, 60
 _EXCEEDED, _INCONCLUSIVE = "exceeded", "inconclusive"
-_SAME = "same"
+_SAME, _FAIL = "same", "FAIL"
+_SIGNS = {"slower": 1, "faster": -1}
+# The heading says this one.
+_IN_HEADING = "work-differs"
+_NOT_IN_TURNS = "runs-not-in-turns"
 _NO_NAME = "[no name]"
 # What changed by less than that share of the largest change is not named.
 _SMALL_SHARE = 0.1
@@ -38,11 +42,12 @@ def render(reports: Sequence[Section], out: TextIO, options: Options) -> None:
     (answer,) = headline.rows()
     items = [*_on_limits(by_name.get("limits"), out)]
     if answer["answer"] != _SAME:
-        items += _on_contributors(by_name.get("contributors"), out)
+        items += _on_contributors(by_name.get("contributors"), answer["answer"], out)
     items += _on_doubts(reports, out)
     title = markdown.sentence(shorten(escaped(headline.title), _HEADING), out)
     lines = [f"### {title}", "", *(f"* {item}" for item in items), *([""] if items else [])]
-    lines += [*_folded(headline, tables, out, MOST_BYTES - _size(lines))]
+    if tables or headline.notes:
+        lines += [*_folded(headline, tables, out, MOST_BYTES - _size(lines))]
     for line in lines:
         out.write(encodable(line, out, "xmlcharrefreplace") + "\n")
 
@@ -50,13 +55,24 @@ def render(reports: Sequence[Section], out: TextIO, options: Options) -> None:
 def _on_limits(limits: Section | None, out: TextIO) -> Iterator[str]:
     # Those that do not hold, and how many do.
     rows = limits.rows() if limits else []
-    broken = [row for state in (_EXCEEDED, _INCONCLUSIVE) for row in rows if row["state"] == state]
+    few = [row for row in rows if row["needs_runs"] is not None]
+    broken = [
+        row
+        for state in (_EXCEEDED, _INCONCLUSIVE)
+        for row in rows
+        if row["state"] == state and row not in few
+    ]
     for row in broken[:_MOST_LIMITS]:
         yield f"**{row['state']}**: {_limit(row, out)}"
+    if few:
+        names = ", ".join(_code(shorten(escaped(row["limit"]), _LIMIT), out) for row in few)
+        needed = max(row["needs_runs"] for row in few)
+        yield f"**{_INCONCLUSIVE}**: {names}: record {needed} runs per side"
     if rows:
         rest = Counter(row["state"] for row in broken[_MOST_LIMITS:])
         more = [f"{count} more: {state}" for state, count in rest.items()]
-        within = ", ".join([*more, f"within: {len(rows) - len(broken)} of {len(rows)} limits"])
+        held = len(rows) - len(broken) - len(few)
+        within = ", ".join([*more, f"within: {held} of {len(rows)} limits"])
         renamed = next((row["renamed"] for row in rows if row.get("renamed")), "")
         names = _code(shorten(escaped(renamed), _SENTENCE), out)
         yield within + (f"; renamed? {names}" if renamed else "")
@@ -68,11 +84,28 @@ def _limit(row: Mapping[str, Any], out: TextIO) -> str:
     if row["state"] == _INCONCLUSIVE or not row["change"]:
         return f"{name}{key}: {_shown(row['reason'], out)}"
     # Numbers and our own words need no care.
-    return f"{name}{key}: {', '.join(filter(None, (row['change'], row['interval'])))}"
+    worst = f"{name}{key}: {', '.join(filter(None, (row['change'], row['interval'])))}"
+    return worst + "".join(_others(row["exceeding"] or "", out))
 
 
-def _on_contributors(contributors: Section | None, out: TextIO) -> Iterator[str]:
+def _others(exceeding: str, out: TextIO) -> Iterator[str]:
+    # The rows that exceed a limit, but for the first, as far as there is room.
+    others, room = exceeding.split("; ")[1:], _ROWS
+    for number, row in enumerate(others):
+        name, _, change = row.rpartition(": ")
+        text = f"; {_code(shorten_name(escaped(name), _NAME), out)}: {change}"
+        room -= len(text)
+        if room < 0:
+            yield f"; and {len(others) - number} more"
+            return
+        yield text
+
+
+def _on_contributors(contributors: Section | None, answer: str, out: TextIO) -> Iterator[str]:
+    # What is certain, and of a run that became slower what did: not all the rest that became faster.
     rows = contributors.rows() if contributors else []
+    way = _SIGNS.get(answer, 0)
+    rows = [row for row in rows if row["certain"] == "yes" and way * row["change_ns"] >= 0]
     least = max((abs(row["change_ns"]) for row in rows), default=0) * _SMALL_SHARE
     for row in [row for row in rows if abs(row["change_ns"]) >= least][:_MOST_CONTRIBUTORS]:
         name = _code(shorten_name(escaped(row["name"]), _NAME), out)
@@ -82,8 +115,14 @@ def _on_contributors(contributors: Section | None, out: TextIO) -> Iterator[str]
 
 
 def _on_doubts(reports: Sequence[Section], out: TextIO) -> Iterator[str]:
-    # What was dropped or is not exact; all notes are below the tables.
-    said = [text for note, text in note_sentences(reports) if note.severity is not Severity.INFO]
+    # What was dropped or is not exact; all notes are below the tables. What failed may have drifted.
+    failed = reports[0].rows()[0]["gate"] == _FAIL
+    said = [
+        text
+        for note, text in note_sentences(reports)
+        if (note.severity is not Severity.INFO and note.slug != _IN_HEADING)
+        or (failed and note.slug == _NOT_IN_TURNS)
+    ]
     more = f" (and {len(said) - _MOST_NOTES} more below)" if len(said) > _MOST_NOTES else ""
     for i, text in enumerate(said[:_MOST_NOTES], start=1):
         yield _shown(text, out) + (more if i == _MOST_NOTES else "")

@@ -18,7 +18,7 @@ from nsysconv.report import Column, Unit, Value, scale_for
 _CONTEXT = Context(prec=400, rounding=ROUND_HALF_UP)
 # By which names of a tree are set in, and at most so often.
 _INDENT, _DEEPEST = "  ", 20
-_OF_OWN_UNITS = (Unit.NS, Unit.BYTES, Unit.BYTES_PER_S, Unit.FLOP_PER_S)
+_OF_OWN_UNITS = (Unit.NS, Unit.BYTES, Unit.BYTES_PER_S, Unit.FLOP_PER_S, Unit.HZ)
 _NEXT_SCALE = 1000
 # The lower bounds of classes of sizes and times.
 _BUCKET = "bucket_min"
@@ -96,6 +96,7 @@ _SUFFIXES = {
     Unit.PCT: "_pct",
     Unit.BYTES_PER_S: "_bytes_per_s",
     Unit.FLOP_PER_S: "_flop_per_s",
+    Unit.HZ: "_hz",
 }
 
 

@@ -7,10 +7,11 @@ database.
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
@@ -18,6 +19,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from nsysconv.errors import UsageError
+
+_GLOB_CHARACTERS = frozenset("*?[")
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -173,17 +176,39 @@ def local_path(path: str | os.PathLike[str] | Url) -> Path:
 def split_target(target: str | os.PathLike[str] | Url) -> tuple[Location, str | None]:
     """Split LOCATION[@WORD] into the location and the word, None where there is none.
 
-    The word selects something in the store. An existing path wins over `@`. Raises as `parse_location`.
+    The word selects something in the store. An existing path wins over `@`, and a pattern that one file
+    matches is that file. Raises as `parse_location`.
     """
     if isinstance(target, Url):
         return target, None
     text = os.fspath(target)
     if is_address(text):
         return split_url(text)
+    if (match := only_match(target)) is not None:
+        return match, None
     if "@" not in text or Path(text).exists():
         return Path(target), None
     path, _, word = text.rpartition("@")
     return Path(path), word
+
+
+def globbed(target: str | os.PathLike[str] | Url) -> list[Path] | None:
+    """Return the files that a pattern matches, sorted; None for what is no pattern, or exists."""
+    text = str(target)
+    if isinstance(target, Url) or is_address(text) or not _GLOB_CHARACTERS & set(text):
+        return None
+    with suppress(OSError, ValueError):
+        if Path(text).exists():
+            return None
+    # pathlib knows relative patterns only.
+    matches = sorted(glob.glob(text, recursive=True))  # noqa: PTH207
+    return [path for path in map(Path, matches) if not path.is_dir()]
+
+
+def only_match(target: str | os.PathLike[str] | Url) -> Path | None:
+    """Return the only file that a pattern matches; None for no pattern, and for several files."""
+    matches = globbed(target) or []
+    return matches[0] if len(matches) == 1 else None
 
 
 def redacted_target(target: str | os.PathLike[str] | Url) -> str:

@@ -39,7 +39,7 @@ _ROWS_OF_BLOCK = 1 << 15
 _MANY_NAMES = 5_000
 # These columns are int64 even if all values are small.
 _WIDE = frozenset({"start_ns"})
-_TIMES = ("start_ns", "dur_ns")
+_TIMES, _BYTES = ("start_ns", "dur_ns"), "bytes"
 
 Columns = dict[str, np.ndarray]
 Part = TypeVar("Part")
@@ -65,8 +65,8 @@ _NO_ROWS = Extent(1, 0)
 
 @dataclass(frozen=True)
 class Examination:
-    """What is not believed of a profile: rows by event table whose times are none, and `lost`, the API
-    calls whose work was not recorded, or is not believed; `notes` on all that.
+    """What is not believed of a profile: rows by event table whose times, or `sizes`, are none; `lost`,
+    API calls whose work was not recorded, or is not believed; `notes` on all that.
 
     Rows are in order, and numbered from 0 by their places among the profile's rows of the table.
     """
@@ -74,10 +74,11 @@ class Examination:
     rows: Mapping[str, np.ndarray] = field(default_factory=dict)
     lost: np.ndarray = field(default_factory=partial(np.empty, 0, np.int64))
     notes: tuple[Note, ...] = ()
+    sizes: Mapping[str, np.ndarray] = field(default_factory=dict)
 
 
 _NOTHING_FOUND = Examination()
-TIME, WORK = range(len(codes.DOUBTS))
+TIME, WORK, SIZE = range(len(codes.DOUBTS))
 
 
 class Profile:
@@ -157,21 +158,17 @@ class Profile:
             if self._examination is None:
                 self._examination = _NOTHING_FOUND  # it sees what was recorded
                 try:
-                    found = self._found_at_import() if self.is_examined else _NOTHING_FOUND
-                    if not self.is_examined and self.examine is not None:
-                        found = self.examine(self)
+                    if self.attributes["examined"]:
+                        found = self._found_at_import()
+                    else:
+                        found = self.examine(self) if self.examine else _NOTHING_FOUND
                 except BaseException:
                     self._examination = None
                     raise
-                for table in found.rows:
-                    self.release(table, _TIMES)
+                for table in found.rows.keys() | found.sizes.keys():
+                    self.release(table, (*_TIMES, _BYTES))
                 self._examination = found
             return self._examination
-
-    @property
-    def is_examined(self) -> bool:
-        """Return whether its import has looked for what cannot be believed."""
-        return bool(self.attributes["examined"])
 
     def _found_at_import(self) -> Examination:
         found: dict[tuple[str, int], list[int]] = {}
@@ -179,7 +176,8 @@ class Profile:
             found.setdefault((row["table_name"], row["reason"]), []).append(row["position"] - 1)
         rows = {key: np.sort(np.array(places, np.int64)) for key, places in found.items()}
         lost = rows.pop(("api_call", WORK), np.empty(0, np.int64))
-        return Examination({table: places for (table, _), places in rows.items()}, lost)
+        times, sizes = ({t: at for (t, why), at in rows.items() if why == r} for r in (TIME, SIZE))
+        return Examination(times, lost, sizes=sizes)
 
     def current_extents(self) -> dict[str, Extent]:
         """Return the extents by table as the database has them now."""
@@ -228,7 +226,8 @@ class Profile:
         An array is int64 where a value needs it, and int32 where none does; `start_ns` is always int64,
         so that adding to it cannot overflow. Null is MISSING. Rows come in the order of their ids.
         """
-        unbelieved = self.examination.rows.get(table)
+        unbelieved = {name: self.examination.rows.get(table) for name in _TIMES}
+        unbelieved[_BYTES] = self.examination.sizes.get(table)
         with self._locks[table]:
             cached = self._columns.setdefault(table, {})
             uncached = [name for name in names if name not in cached]
@@ -239,9 +238,9 @@ class Profile:
             if stored:
                 with phase(f"read {table}"):
                     cached.update(self._read_columns(table, stored))
-                for name in set(_TIMES) & set(stored) if unbelieved is not None else ():
+                for name in (n for n in stored if unbelieved.get(n) is not None):
                     cached[name] = cached[name].astype(np.int64)
-                    cached[name][unbelieved] = MISSING
+                    cached[name][unbelieved[name]] = MISSING
             length = len(next(iter(cached.values())))
             for name in set(uncached) - cached.keys():
                 cached[name] = np.broadcast_to(np.int64(constants[name]), length)

@@ -24,7 +24,7 @@ from nsysconv.notes import Note, Severity, merged
 from nsysconv.report import array_of
 from nsysconv.store import checksums
 from nsysconv.store.connection import Connection
-from nsysconv.store.read import TIME, WORK, Examination, Extent, Profile, Store
+from nsysconv.store.read import SIZE, TIME, WORK, Examination, Extent, Profile, Store
 from nsysconv.store.recording import Batch, Recording, SourceRows, Summary, take_batches
 from nsysconv.store.runs import RunAssignment, RunMembership, Runs, collect_rank_info
 
@@ -417,6 +417,7 @@ def add_extents(
 def add_examination(connection: Connection, profile_id: int, found: Examination) -> None:
     """Write what is not believed of a profile."""
     doubts = [(table, TIME, rows) for table, rows in found.rows.items()]
+    doubts += [(table, SIZE, rows) for table, rows in found.sizes.items()]
     for table, reason, rows in (*doubts, ("api_call", WORK, found.lost)):
         if not len(rows):
             continue

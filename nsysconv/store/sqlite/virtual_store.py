@@ -57,10 +57,10 @@ _NOT_INTEGERS = (Unit.TEXT, Unit.REAL)
 def open_virtual_store(recording: Recording, origin: Origin) -> Iterator[Store | None]:
     """Open a store of one profile over a recording of a SQLite source. Nothing is written anywhere.
 
-    None where the rows have to be imported to be read: the source is no SQLite file, or its row numbers
-    have large holes.
+    None where the rows have to be imported to be read: the source is no SQLite file, it holds other
+    recordings, too, or its row numbers have large holes.
     """
-    if recording.sqlite_source is None:
+    if recording.sqlite_source is None or recording.one_of_several:
         yield None
         return
     store = _VirtualStore(recording, recording.sqlite_source, origin)
@@ -121,7 +121,10 @@ class _VirtualStore(Store):
                 rows = with_profile_id(batch.rows, _PROFILE_ID)
                 self._connection.ingest(batch.table, rows)
                 if batch.table in schema.EVENT_TABLES:
-                    self._made[batch.table] = rows
+                    made = self._made.get(batch.table)
+                    self._made[batch.table] = (
+                        rows if made is None else pa.concat_tables([made, rows])
+                    )
                 if batch.table == schema.process.name:
                     processes.extend(batch.rows.to_pylist())
 
@@ -250,7 +253,8 @@ class _VirtualProfile(Profile):
             self.late_notes = merged(note for notes in found for note in notes)
             self._store.lay(table, [rows for rows, _ in guarded])
         done = self._examination
-        if done is not None and (table in done.rows or (table == "api_call" and len(done.lost))):
+        has_places = done is not None and (table in done.rows or table in done.sizes)
+        if has_places or (done is not None and table == "api_call" and len(done.lost)):
             self._examination = None  # its rows have other places now
 
 
