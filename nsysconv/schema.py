@@ -504,6 +504,8 @@ sync = _event_table(
     "One synchronization as the device saw it. Not GPU work.",
     *_gpu_interval("the wait"),
     _column("event_id", "The event waited for; null: none."),
+    _column("record_correlation_id", "`correlation_id` of the call that recorded the event."),
+    _column("record_stream_id", "The stream on which that call recorded it."),
     _column(
         "sync_type",
         "The source's own number for the kind of wait. Its meaning changed between "

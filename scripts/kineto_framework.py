@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from workload import Stream, Thread
+from workload import Thread
 
 
 @dataclass(frozen=True)
@@ -70,16 +70,6 @@ class PythonFunction:
 
 
 @dataclass(frozen=True)
-class EventRecord:
-    """An event as the device passed it; no GPU work."""
-
-    stream: Stream
-    correlation_id: int
-    event_id: int
-    time_ns: int
-
-
-@dataclass(frozen=True)
 class Framework:
     """All of it for one process."""
 
@@ -87,7 +77,6 @@ class Framework:
     collectives: tuple[Collective, ...] = ()
     blocks: tuple[Block, ...] = ()
     functions: tuple[PythonFunction, ...] = ()
-    event_records: tuple[EventRecord, ...] = ()
 
 
 NOTHING = Framework()

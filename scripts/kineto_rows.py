@@ -10,7 +10,19 @@ from dataclasses import dataclass
 
 from kineto_ages import Age, cbid, plain, starts_arrow
 from kineto_framework import Collective, Framework, Operator
-from workload import ApiCall, Device, Events, Kernel, Memcpy, Memset, Process, Range, Sync, Workload
+from workload import (
+    ApiCall,
+    Device,
+    Events,
+    Kernel,
+    Memcpy,
+    Memset,
+    Process,
+    Range,
+    Sync,
+    Workload,
+    records_before,
+)
 
 # Properties of the GPU that scenarios run on, where `Device` has none.
 THREADS_PER_SM, REGISTERS_PER_SM, BLOCKS_PER_SM = 2_048, 65_536, 32
@@ -65,6 +77,7 @@ def events_of(workload: Workload, process: Process) -> Events:
         memcpys=tuple(e for e in events.memcpys if e.stream.process == process),
         memsets=tuple(e for e in events.memsets if e.stream.process == process),
         syncs=tuple(e for e in events.syncs if e.stream.process == process),
+        event_records=tuple(e for e in events.event_records if e.stream.process == process),
         ranges=tuple(e for e in events.ranges if e.thread.process == process),
         overheads=tuple(e for e in events.overheads if e.thread.process == process),
     )
@@ -235,7 +248,7 @@ class _TraceRows:
             if id(op) not in done:
                 yield from self._op(op)
         if self.age.version >= (2, 10):
-            for record in self.framework.event_records:
+            for record in self.events.event_records:
                 where = record.stream
                 yield Row("X", "cuda_event", "cudaEvent", where.ordinal, where.stream_id,
                           record.time_ns, 1, (_line(
@@ -356,7 +369,7 @@ class _TraceRows:
         stream = -1 if sync.kind in ("device", "event") else sync.stream.stream_id
         lines = [_line(("cuda_sync_kind", _SYNCS[sync.kind]))]
         if sync.kind in ("event", "stream_wait_event"):
-            records = [r for r in self.framework.event_records if r.event_id == sync.event_id]
+            records = records_before(self.events, sync)[-1:]
             lines += [
                 _line(("wait_on_stream", records[0].stream.stream_id if records else -1)),
                 _line(("wait_on_cuda_event_record_corr_id",

@@ -23,7 +23,6 @@ from __future__ import annotations
 from kineto_framework import (
     Block,
     Collective,
-    EventRecord,
     Framework,
     Operator,
     PythonFunction,
@@ -31,6 +30,7 @@ from kineto_framework import (
 from machine import REDUCE, SAXPY, TRITON, a100, stream
 from workload import (
     ApiCall,
+    EventRecord,
     Events,
     Function,
     Kernel,
@@ -85,6 +85,7 @@ EVENTS = Events(
         Sync(COMMUNICATION, 707, "stream_wait_event", 59_200, 59_400, event_id=5),
         Sync(COMPUTE, 711, "stream", 96_500, 99_500),
     ),
+    event_records=(EventRecord(COMPUTE, 706, 5, 70_500),),
     ranges=(
         Range(MAIN, "ProfilerStep#4", 1_000, 110_000),
         Range(MAIN, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 2_000, 5_000),
@@ -126,7 +127,6 @@ FRAMEWORK = Framework(
         PythonFunction(MAIN, "nn.Module: Linear_0", 13_500, 21_500, 2, 1),
         PythonFunction(MAIN, "<built-in function linear>", 13_800, 21_200, 3, 2),
     ),
-    event_records=(EventRecord(COMPUTE, 706, 5, 70_500),),
 )  # fmt: skip
 
 WORKLOAD = Workload(

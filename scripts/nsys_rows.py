@@ -18,6 +18,7 @@ from workload import (
     SyncKind,
     Thread,
     Workload,
+    records_before,
 )
 
 Cell = int | str | float | bytes | None
@@ -183,11 +184,21 @@ def _add_memsets_and_syncs(out: Export, events: Events) -> None:
         row = _op(sync.stream, sync.correlation_id, sync.start_ns, sync.end_ns)
         if sync.kind == "device":
             row["streamId"] = NOT_APPLICABLE
+        records = records_before(events, sync)
+        absent = 0 if out.age.version >= (3, 25, 0) else NOT_APPLICABLE
         out.add(
             "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
             **row, syncType=sync_type(out.age, sync.kind),
             eventId=NOT_APPLICABLE if sync.event_id is None else sync.event_id,
-            eventSyncId=0 if out.age.version >= (3, 25, 0) else NOT_APPLICABLE,
+            eventSyncId=events.event_records.index(records[-1]) + 1 if records else absent,
+        )  # fmt: skip
+    for number, record in enumerate(events.event_records, 1):
+        where = _op(record.stream, record.correlation_id, 0, 0)
+        out.add(
+            "CUPTI_ACTIVITY_KIND_CUDA_EVENT",
+            **{name: cell for name, cell in where.items() if name not in ("start", "end")},
+            timestamp=0, greenContextId=out.green_context(), eventId=record.event_id,
+            eventSyncId=number,
         )  # fmt: skip
 
 

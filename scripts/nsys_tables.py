@@ -166,6 +166,9 @@ _TABLES: dict[str, tuple[str | None, str | None, str]] = {
     "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION": (
         None, None, _OP + "deprecatedSyncType@3.17 syncType! eventId! eventSyncId@3.17",
     ),
+    "CUPTI_ACTIVITY_KIND_CUDA_EVENT": (
+        "3.0", None, f"timestamp@3.17 {_OP.removeprefix('start! end! ')}eventId! eventSyncId@3.17",
+    ),
     # No export with these three was found before the versions given here.
     "CUPTI_ACTIVITY_KIND_GRAPH_TRACE": ("3.1", None, _OP + "graphId! graphExecId!"),
     # Until 2.9 this name held the events of nodes, which then got a table of their own.

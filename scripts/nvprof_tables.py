@@ -69,7 +69,8 @@ _OPENACC = (
     "cuThreadId externalId srcFile funcName"
 )
 # Real databases have these, too, most often empty: here they are written where there are rows.
-_DIRECTIVES = {
+_MORE = {
+    "CUDA_EVENT": "correlationId contextId streamId eventId",
     "OPENACC_DATA": f"{_OPENACC} bytes hostPtr devicePtr varName",
     "OPENACC_LAUNCH": f"{_OPENACC} numGangs numWorkers vectorLength kernelName",
     "OPENACC_OTHER": _OPENACC,
@@ -81,7 +82,7 @@ _MORE_IN_12 = {"CONCURRENT_KERNEL": _KERNEL_12, "KERNEL": _KERNEL_12, "STREAM": 
 def tables(age: Age, used: Collection[str] = ()) -> dict[str, list[tuple[str, str]]]:
     """Return per table its columns with their types, without the key `_id_`; `used` tables have rows."""
     result = {}
-    more = {name: columns for name, columns in _DIRECTIVES.items() if _PREFIX + name in used}
+    more = {name: columns for name, columns in _MORE.items() if _PREFIX + name in used}
     for name, columns in (_COLUMNS | more).items():
         texts = columns + (_MORE_IN_12.get(name, "") if age.version >= 12 else "")
         pairs = [text.partition(":") for text in texts.split()]

@@ -179,6 +179,25 @@ class Sync:
 
 
 @dataclass(frozen=True)
+class EventRecord:
+    """An event as the device passed it; no GPU work."""
+
+    stream: Stream
+    correlation_id: int
+    event_id: int
+    time_ns: int
+
+
+def records_before(events: Events, sync: Sync) -> list[EventRecord]:
+    """Return the records of the event of a wait that were called before it; the last one counts."""
+    return [
+        record for record in events.event_records
+        if record.event_id == sync.event_id and record.correlation_id < sync.correlation_id
+        and record.stream.process == sync.stream.process
+    ]  # fmt: skip
+
+
+@dataclass(frozen=True)
 class GraphLaunch:
     """One launch of a CUDA graph, recorded as a single interval (its nodes are not recorded)."""
 
@@ -417,6 +436,7 @@ class Events:
     memcpys: tuple[Memcpy, ...] = ()
     memsets: tuple[Memset, ...] = ()
     syncs: tuple[Sync, ...] = ()
+    event_records: tuple[EventRecord, ...] = ()
     graph_launches: tuple[GraphLaunch, ...] = ()
     graphs: tuple[GraphCreation, ...] = ()
     graph_nodes: tuple[GraphNodeCreation, ...] = ()

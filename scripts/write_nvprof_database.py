@@ -31,7 +31,8 @@ Row = dict[str, Cell]
 CALLS = {
     "runtime": {
         "cudaGetDeviceCount": 3, "cudaMalloc": 20, "cudaMemcpy": 31, "cudaMemcpyAsync": 41,
-        "cudaMemsetAsync": 51, "cudaStreamSynchronize": 131, "cudaMemcpyPeerAsync": 161,
+        "cudaMemsetAsync": 51, "cudaStreamSynchronize": 131, "cudaEventRecord": 135,
+        "cudaStreamWaitEvent": 147, "cudaMemcpyPeerAsync": 161,
         "cudaDeviceSynchronize": 165, "cudaLaunchKernel": 211, "cudaLaunchKernel_ptsz": 214,
         "cudaGraphInstantiate": 443, "cudaGraphLaunch": 311, "cudaStreamBeginCapture": 315,
         "cudaStreamEndCapture": 319,
@@ -186,6 +187,11 @@ def _add_events(out: Database, workload: Workload) -> None:
                     contextId=sync.stream.context_id,
                     streamId=-1 if sync.kind == "device" else sync.stream.stream_id,
                     cudaEventId=-1 if sync.event_id is None else sync.event_id)  # fmt: skip
+    for record in events.event_records:
+        if record.stream.process == process:
+            out.add("CUDA_EVENT", correlationId=record.correlation_id,
+                    contextId=record.stream.context_id, streamId=record.stream.stream_id,
+                    eventId=record.event_id)  # fmt: skip
     for migration in events.migrations:
         if migration.process == process:
             _add_migration(out, migration)

@@ -252,7 +252,7 @@ class Overhead(NamedTuple):
 
 
 class Sync(NamedTuple):
-    """A wait as the device saw it."""
+    """A wait as the device saw it; `record` and `record_stream`: what recorded the event, and where."""
 
     start: int
     end: int
@@ -260,6 +260,8 @@ class Sync(NamedTuple):
     stream: int | None = STREAM
     pid: int = PID
     device: int | None = 0
+    record: int | None = None
+    record_stream: int | None = None
 
 
 class Total(NamedTuple):
@@ -326,6 +328,7 @@ _TABLES: dict[type, str] = {
     Collective: "collective", Fault: "page_fault", Memory: "memory_event", Metric: "metric_sample",
 }  # fmt: skip
 _SAME_NAME = {"forward_thread": "forward_thread", "correlation": "correlation_id",
+              "record": "record_correlation_id", "record_stream": "record_stream_id",
               "stream": "stream_id", "runs": "is_running", "cpu": "cpu", "device": "device_id",
               "peer": "peer_device_id", "pid": "pid", "tid": "tid", "bytes": "bytes",
               "registers": "registers_per_thread", "static": "static_shared_bytes",

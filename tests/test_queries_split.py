@@ -67,7 +67,8 @@ def by_device(path: Path, report: str) -> list[dict[str, Any]] | None:
 
 
 # Columns that came after the rows of rows_by_device.json, by report.
-LATER = {"kernels": "category", "api_vs_kernel": "gpu_op_sum_ns", "idle_host": "function"}
+LATER = {"kernels": "category", "api_vs_kernel": "gpu_op_sum_ns", "idle_host": "function",
+         "idle_summary": "blocked_sum_ns"}  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "report"), by_turns(WERE["fixtures"], reports_that_are("split"), 4))

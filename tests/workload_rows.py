@@ -27,7 +27,17 @@ from kineto_framework import NOTHING
 from kineto_rows import occupancy, ranges_with_rows
 from nvprof_spelling import function
 from scenarios import WORKLOADS
-from workload import ApiCall, Function, Process, RangeStyle, SyncKind, Thread, Workload
+from workload import (
+    ApiCall,
+    Function,
+    Process,
+    RangeStyle,
+    Sync,
+    SyncKind,
+    Thread,
+    Workload,
+    records_before,
+)
 from write_nvprof_database import SYNCS, thread_number
 
 from nsysconv import schema
@@ -205,7 +215,16 @@ class Expected:
             yield self.on(item) | {
                 # A wait for the whole device is on no stream.
                 "stream_id": None if item.kind == "device" else item.stream.stream_id,
-                "event_id": item.event_id, "sync_type": self.sync_type(item.kind)}  # fmt: skip
+                "event_id": item.event_id, "sync_type": self.sync_type(item.kind),
+                **self.recorded(item)}  # fmt: skip
+
+    def recorded(self, sync: Sync) -> Row:
+        """The call that recorded the event of a wait."""
+        records = records_before(self.workload.events, sync)
+        return {
+            "record_correlation_id": records[-1].correlation_id if records else None,
+            "record_stream_id": records[-1].stream.stream_id if records else None,
+        }
 
     def range(self) -> Iterator[Row]:
         for item in self.own("ranges"):

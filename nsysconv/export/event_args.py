@@ -225,7 +225,7 @@ def graph_launch(rows: EventColumns, lookup: NameLookup) -> EventArgs:
     )  # fmt: skip
 
 
-@reads(f"{_GPU} sync_type event_id")
+@reads(f"{_GPU} sync_type event_id record_correlation_id record_stream_id")
 def sync(rows: EventColumns, lookup: NameLookup) -> EventArgs:
     """Return what is shown of waits."""
     count = len(rows["row"])
@@ -236,7 +236,12 @@ def sync(rows: EventColumns, lookup: NameLookup) -> EventArgs:
         repeat("cuda_sync", count),
         repeat("Synchronization", count),
         {**args, "sync type": rows["sync_type"]},
-        {"wait_on_cuda_event_id": rows["event_id"], "correlation": rows["correlation_id"]},
+        {
+            "wait_on_stream": rows["record_stream_id"],
+            "wait_on_cuda_event_record_corr_id": rows["record_correlation_id"],
+            "wait_on_cuda_event_id": rows["event_id"],
+            "correlation": rows["correlation_id"],
+        },
     )
 
 

@@ -21,6 +21,7 @@ from nsysconv import schema
 from nsysconv.facts import Fact
 from nsysconv.importers import directives
 from nsysconv.importers.contract import lost_gpu_work
+from nsysconv.importers.event_records import EventRecords
 from nsysconv.importers.probe import Probe
 from nsysconv.importers.sqlite_columns import (
     TIME_LIMIT,
@@ -134,11 +135,13 @@ class MappingContext:
     """Decisions of the survey of a file for a mapping; each importer adds its own.
 
     `zero` is subtracted from every time. `construct_ids`: name ids of constructs of OpenACC and OpenMP.
+    `records`: those of the events that waits are for, where the file has them.
     `careful`: look for rows without a time and for ids that cannot be, which takes time.
     """
 
     zero: int
     construct_ids: directives.ConstructIds = field(default_factory=dict)
+    records: EventRecords | None = None
     careful: bool = False
 
 
@@ -245,6 +248,11 @@ def unrecorded_gpu_work(
     return lost_gpu_work(working[rows[0][0]])
 
 
+def with_records(c: SourceColumns, context: MappingContext) -> sa.FromClause:
+    """Return a table of waits, with the record of the event that each is for where that is known."""
+    return c.table if context.records is None else context.records.join(c)
+
+
 # -- rows, plain and guarded
 
 
@@ -271,7 +279,12 @@ def source_rows(
     sparse: bool,
 ) -> SourceRows:
     """Return the rows of a mapping, to be selected from the source between two row numbers."""
-    columns = SourceColumns(probe.tables[mapping.source], alias=mapping.alias)
+    source = probe.tables[mapping.source]
+    columns = SourceColumns(source, alias=mapping.alias)
+    if mapping.join(columns, context) is columns.table:
+        columns = SourceColumns(
+            source
+        )  # a table that is joined with nothing may be read from pages
     rows = SourceRows(
         table=mapping.target,
         select=mapping.select(columns, context),

@@ -184,6 +184,9 @@ def _before(row: Row) -> Iterator[str]:
     where = "stream and device" if on_stream == on_device else "the device"
     since = _since(row["since_on_device_ns"])
     yield _named(f"before it on {where}: ", row, "before_on_device", since)
+    if row["depends_on"] is not None:
+        since = _since(row["since_depends_on_ns"])
+        yield _named("its stream waited for an event after ", row, "depends_on", since)
     yield from _gap(row)
 
 

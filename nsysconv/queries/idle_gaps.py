@@ -28,7 +28,8 @@ from nsysconv.queries.contract import ColumnValues, Query, Request, Result
 from nsysconv.queries.split import BY_SPLIT, DeviceSums, spread_columns
 from nsysconv.report import MISSING, Column, Unit
 from nsysconv.timeline import host_activity, idle
-from nsysconv.timeline.arrays import blocks, counts, decade, distinct, factorize, sums
+from nsysconv.timeline.arrays import Array, blocks, counts, decade, distinct, factorize, sums
+from nsysconv.timeline.dependencies import Waits, blocked_by
 from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.steps import STEP_FACTS
 from nsysconv.timeline.timeline import Timeline
@@ -61,6 +62,9 @@ PART_DOCS = {
 }
 
 
+_BLOCKED = "Of the queued part: until what it waited for, as far as that is known, had ended"
+
+
 def _gap_keys(timeline: Timeline, gaps: idle.Gaps) -> dict[str, Any]:
     pids = timeline.pids_on(gaps.device)
     processes = len(pids) if gaps.stream is not None else 1
@@ -87,6 +91,19 @@ COLUMNS = (
     Column("during_ns", Unit.NS, "How long it did that.", brief=False),
     Column("next_op", Unit.TEXT, "The GPU operation that ended it."),
     Column("event", Unit.TEXT, "That operation's id, for `nsysconv why`; null: none."),
+    Column(
+        "blocked_by",
+        Unit.TEXT,
+        "What that operation waited for in the queued part: the operation before it on its stream, or "
+        "one of another stream by an event; null: not known.",
+        optional=True,
+    ),
+    Column(
+        "blocked_by_event", Unit.TEXT, "The id of what it waited for.", brief=False, optional=True
+    ),
+    replace(
+        duration_column("blocked_ns", f"{_BLOCKED}; null: not known."), brief=False, optional=True
+    ),
 )
 
 
@@ -101,9 +118,12 @@ def compute(timeline: Timeline, request: Request) -> Result:
         gap_lists = [each.take(each.dur >= shortest) for each in gap_lists]
     activities = host_activity.host_activity(timeline, request.range_names)
     names = _Names(timeline)
+    all_names = names if timeline.is_whole else _Names(timeline.whole)
     columns: dict[str, list[Any]] = {column.name: [] for column in COLUMNS[1:]}
     for each in gap_lists:
-        _add(columns, timeline, each, activities, names)
+        gap_parts = idle.parts(timeline, each)
+        _add(columns, timeline, each, gap_parts, activities, names)
+        _add_blocked(columns, timeline, blocked_by(timeline, each, gap_parts), all_names)
     start, dur = (np.array(columns[name], np.int64) for name in ("start_ns", "dur_ns"))
     return Result(rows_at(columns, np.lexsort((start, -dur))), total)
 
@@ -121,12 +141,12 @@ def _add(
     columns: dict[str, list[Any]],
     timeline: Timeline,
     device_gaps: idle.Gaps,
+    gap_parts: Array,
     activities: host_activity.HostActivity,
     names: _Names,
 ) -> None:
     columns["start_ns"] += device_gaps.start.tolist()
     columns["dur_ns"] += device_gaps.dur.tolist()
-    gap_parts = idle.parts(timeline, device_gaps)
     columns["cause"] += [idle.PARTS[cause] for cause in gap_parts.argmax(axis=0).tolist()]
     for part, spent in zip(idle.PARTS, gap_parts.tolist(), strict=True):
         columns[f"{part}_ns"] += spent
@@ -142,6 +162,17 @@ def _add(
     ]
     for name, value in _gap_keys(timeline, device_gaps).items():
         columns[name] += [value] * len(device_gaps)
+
+
+def _add_blocked(
+    columns: dict[str, list[Any]], timeline: Timeline, blocked: Waits, names: _Names
+) -> None:
+    on, ops = blocked.on.tolist(), timeline.whole.ops
+    columns["blocked_by"] += [names.operation(op) for op in on]
+    columns["blocked_by_event"] += [ops.event_id(op) if op >= 0 else None for op in on]
+    columns["blocked_ns"] += [
+        time if op >= 0 else None for op, time in zip(on, blocked.time.tolist(), strict=True)
+    ]
 
 
 def longest_activity(
@@ -226,13 +257,16 @@ _SUMMARY_COLUMNS = (
         )
         for part in idle.PARTS
     ),
+    replace(
+        duration_column("blocked_sum_ns", f"{_BLOCKED}; null: of no gap.", adds=True), optional=True
+    ),
     *spread_columns("gap_sum_ns"),
 )
 
 
 def _summary(timeline: Timeline, request: Request) -> Result:
     """Return one row per kind of idle time, stream and bucket with gaps, by length."""
-    parts = (f"{part}_sum_ns" for part in idle.PARTS)
+    parts = (f"{part}_sum_ns" for part in (*idle.PARTS, "blocked"))
     rows = DeviceSums(timeline, request.split, "gap_sum_ns", "gap_count", *parts)
     for kind in request.idle_kinds:
         for device_gaps in idle.gaps(timeline, kind):
@@ -244,6 +278,8 @@ def _summary(timeline: Timeline, request: Request) -> Result:
         "bucket_min_ns": [least for _, _, _, least in keys],
         **rows.values(),
     }
+    if not any(values["blocked_sum_ns"]):
+        values["blocked_sum_ns"] = [None] * len(keys)
     # Rows of one place, kind and stream stay together, ordered by length.
     first: dict[tuple[Any, ...], int] = {}
     for *together, _ in keys:
@@ -264,9 +300,12 @@ IDLE_SUMMARY = Query(
 def _add_buckets(rows: DeviceSums, timeline: Timeline, device_gaps: idle.Gaps) -> None:
     group, (bucket,) = factorize(decade(device_gaps.dur))
     count = len(bucket)
-    in_parts = np.zeros((len(idle.PARTS), count), np.int64)
+    in_parts = np.zeros((len(idle.PARTS) + 1, count), np.int64)
     for block in blocks(len(device_gaps)):
-        for place, spent in enumerate(idle.parts(timeline, device_gaps.take(block))):
+        here = device_gaps.take(block)
+        parts = idle.parts(timeline, here)
+        blocked = blocked_by(timeline, here, parts).time
+        for place, spent in enumerate((*parts, blocked)):
             in_parts[place] += sums(group[block], spent, count)
     amounts = (sums(group, device_gaps.dur, count), counts(group, count), *in_parts)
     keys = _gap_keys(timeline, device_gaps)

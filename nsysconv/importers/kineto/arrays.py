@@ -112,6 +112,9 @@ def _derive_columns(table: str, columns: ColumnArrays) -> None:
         is_null = np.isin(stream, _NO_STREAM)
         stream = np.where(stream >= _SYNC_TID, stream - _SYNC_TID, stream)
         columns["stream_id"] = np.where(is_null, MISSING, stream)
+        call, stream = columns["record_correlation_id"], columns["record_stream_id"]
+        columns["record_correlation_id"] = np.where(call > 0, call, MISSING)
+        columns["record_stream_id"] = np.where(np.isin(stream, _NO_STREAM), MISSING, stream)
     elif table == "memory_event":
         kind, device = columns.pop("memory_type"), columns["device_id"]
         columns["device_id"] = np.where((kind == _HOST_MEMORY) | (device < 0), MISSING, device)

@@ -313,7 +313,8 @@ class RowBuilder:
     def _syncs(self, events: list[Event], args: list[Args]) -> Columns:
         return {
             **self._on_gpu(events, args),
-            "event_id": integers([a.event_id for a in args]),
+            **_integers(args, event_id="event_id", record_correlation_id="record_correlation"),
+            "record_stream_id": integers([a.record_stream for a in args]),
             "sync_type": integers([sync_type(event.name) for event in events]),
         }
 

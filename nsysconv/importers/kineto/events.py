@@ -65,6 +65,8 @@ class Args(msgspec.Struct, frozen=True, gc=False):
     op_id: Any = field(default=None, name="Record function id")
     finished: Any = None
     event_id: Any = field(default=None, name="wait_on_cuda_event_id")
+    record_correlation: Any = field(default=None, name="wait_on_cuda_event_record_corr_id")
+    record_stream: Any = field(default=None, name="wait_on_stream")
     allocated: Any = field(default=None, name="Total Allocated")
     reserved: Any = field(default=None, name="Total Reserved")
     memory_bytes: Any = field(default=None, name="Bytes")
@@ -204,7 +206,7 @@ _ARGS_OF_KIND = {
     ),
     "memcpy": (*_MEMSET_ARGS, "from_device", "to_device"),
     "memset": _MEMSET_ARGS,
-    "sync": (*_GPU_ARGS, "event_id"),
+    "sync": (*_GPU_ARGS, "record_stream", "record_correlation", "event_id"),
     "instant": (
         *("stack", "memory_device", "memory_type", "memory_bytes", "address", "allocated"),
         "reserved",

@@ -9,7 +9,7 @@ from typing import Any
 
 from nsysconv import schema
 from nsysconv.facts import Fact
-from nsysconv.importers import directives, sqlite_mapping
+from nsysconv.importers import directives, event_records, sqlite_mapping
 from nsysconv.importers.contract import NO_GPU_WORK, Options
 from nsysconv.importers.nsys_sqlite import capture, cpus, nccl, small_tables, tables
 from nsysconv.importers.nsys_sqlite.survey import ExportSurvey, Identities, is_balanced
@@ -165,6 +165,9 @@ class ExportReader:
             nameless=source == tables.KERNEL and bool(self._nameless_kernels),
             own_pids=self._own_pids(source) if source in cpus.TABLES else None,
             frames=cpus.frames(self._probe) if source == cpus.SAMPLES else cpus.Frames.NONE,
+            records=event_records.find_records(self._probe, "eventId", "globalPid")
+            if source == tables.SYNCS
+            else None,
             balanced=source == tables.MEMORY_USAGE and is_balanced(self._probe),
         )
 
@@ -415,7 +418,7 @@ def _is_checked_first(mapping: tables.ExportMapping) -> bool:
 
 _READ = {
     *tables.EVENT_SOURCES,
-    *(cpus.CHAINS, tables.PAYLOAD_SCHEMAS, tables.PAYLOAD_ENTRIES),
+    *(event_records.EVENTS, cpus.CHAINS, tables.PAYLOAD_SCHEMAS, tables.PAYLOAD_ENTRIES),
     *(capture.READ | capture.PRIVATE | capture.ENUMERATIONS),
 }
 

@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from nsysconv import codes
 from nsysconv.facts import Fact
 from nsysconv.importers import directives, sqlite_mapping
+from nsysconv.importers.event_records import record_columns
 from nsysconv.importers.nsys_sqlite import cpus
 from nsysconv.importers.sqlite_columns import (
     Expression,
@@ -127,8 +128,7 @@ class ExportContext(sqlite_mapping.MappingContext):
     table, if there is only one. `driver_names`: name ids of driver functions, for API tables that do not
     distinguish the layers; None for others. `metrics`: those that were sampled. `balanced`: every release
     of device memory has its allocation. `nameless`: the file lacks names of kernels. `own_pids`: the
-    processes that are read of a table of CPUs; None: all. `frames`: where the file says what
-    samples saw run.
+    processes that are read of a table of CPUs; None: all. `frames`: where samples' functions are.
     """
 
     device: Callable[[Expression, Expression], Expression]
@@ -294,6 +294,7 @@ def _sync(c: SourceColumns, context: ExportContext) -> _Columns:
         **_on_gpu(c, context),
         "stream_id": sa.func.nullif(c["streamId"], NO_DEVICE),
         "event_id": sa.func.nullif(c["eventId"], NO_DEVICE),
+        **record_columns(context.records),
         "sync_type": c["syncType"],
     }
 
@@ -498,7 +499,7 @@ MAPPINGS = (
     ),
     ExportMapping("graph_launch", GRAPH_TRACE, _graph_launch, _ON_GPU),
     ExportMapping("graph_node", GRAPH_NODES, _graph_node, frozenset({"start", "globalTid"})),
-    ExportMapping("sync", SYNCS, _sync, _ON_GPU),
+    ExportMapping("sync", SYNCS, _sync, _ON_GPU, join=sqlite_mapping.with_records, alias="wait"),
     ExportMapping("range", NVTX, _range, _ON_THREAD | {"eventType"}, _is_range),
     ExportMapping("overhead", PROFILER_OVERHEAD, _overhead, _ON_THREAD),
     ExportMapping("overhead", CUPTI_OVERHEAD, _overhead, _ON_THREAD),

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from nsysconv import schema
 from nsysconv.facts import Fact
-from nsysconv.importers import directives, sqlite_mapping
+from nsysconv.importers import directives, event_records, sqlite_mapping
 from nsysconv.importers.contract import NO_GPU_WORK
 from nsysconv.importers.nvprof_database import counters, names, tables
 from nsysconv.importers.nvprof_database.names import texts
@@ -100,6 +100,7 @@ class DatabaseReader:
             repeated_peers=bool(repeated),
             has_looks=has_columns(self._probe, tables.MARKER_DATA, *looks),
             construct_ids=self._construct_ids,
+            records=event_records.find_records(self._probe, "cudaEventId"),
         )
         copied: list[tables.DatabaseMapping] = []
         for mapping in tables.MAPPINGS:
@@ -403,7 +404,14 @@ _KERNELS = frozenset({Fact.KERNELS})
 _RANGES = frozenset({Fact.RANGES})
 _READ = {
     *(*tables.EVENT_SOURCES, tables.MARKER_DATA, *counters.SOURCES),
-    *(tables.DEVICE, tables.DEVICE_ATTRIBUTE, tables.CONTEXT, tables.STREAM, tables.OBJECT_NAME),
+    *(
+        event_records.EVENTS,
+        tables.DEVICE,
+        tables.DEVICE_ATTRIBUTE,
+        tables.CONTEXT,
+        tables.STREAM,
+        tables.OBJECT_NAME,
+    ),
     "Version",
 }
 # The codes that tables.py knows, by column; memory kinds are numbered from 1.

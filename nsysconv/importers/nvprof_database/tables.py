@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from nsysconv import codes
 from nsysconv.facts import Fact
 from nsysconv.importers import directives, sqlite_mapping
+from nsysconv.importers.event_records import record_columns
 from nsysconv.importers.nvprof_database.names import NameIds
 from nsysconv.importers.sqlite_columns import (
     TIME_LIMIT,
@@ -180,6 +181,7 @@ def _sync(c: SourceColumns, context: DatabaseContext) -> _Columns:
         "pid": _own_process(context),
         "stream_id": _unless_unused(c["streamId"]),
         "event_id": _unless_unused(c["cudaEventId"]),
+        **record_columns(context.records),
         **c.renamed(context_id="contextId", correlation_id="correlationId", sync_type="type"),
     }
 
@@ -399,7 +401,7 @@ MAPPINGS = (
         _is_migration,
         events=EVENTS[UNIFIED_MEMORY],
     ),
-    DatabaseMapping("sync", SYNCS, _sync),
+    DatabaseMapping("sync", SYNCS, _sync, join=sqlite_mapping.with_records, alias="wait"),
     DatabaseMapping(
         "range",
         MARKER,

@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from nsysconv.names import WAITS, called
+from nsysconv.names import WAITS, called, shorten_kernel
 from nsysconv.queries.findings.contract import NAMES_CALL, Found, Measure, Scene, counted
 from nsysconv.report import MISSING, Unit, human
 from nsysconv.threads import cached_in
 from nsysconv.timeline.account import op_name
 from nsysconv.timeline.arrays import Array, blocks, factorize, places_of, sums, take
+from nsysconv.timeline.dependencies import blocked_by
 from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.idle import PARTS, Gaps, parts
 from nsysconv.timeline.intervals import Union, union, united
@@ -22,6 +23,7 @@ from nsysconv.timeline.intervals import Union, union, united
 _QUEUE, _UNKNOWN = PARTS.index("queue"), PARTS.index("unknown")
 _SMALL_COPY_BYTES = 65_536
 _DTOH = 2
+_NAME = 40
 
 
 def gap_at(scene: Scene, found: Gaps, place: int | None) -> dict[str, Any]:
@@ -169,8 +171,28 @@ def queue_wait(scene: Scene) -> Found | None:
         return measured
     gaps, of_gaps = scene.gaps, parts(scene.timeline, scene.gaps)
     cost, until = of_gaps[_QUEUE], gaps.end - of_gaps[_UNKNOWN]
-    when, details = partial(union, until - cost, until), {"stream": _stream_of(scene, gaps, cost)}
+    when = partial(union, until - cost, until)
+    details = {"stream": _stream_of(scene, gaps, cost), "blocked": _blocker(scene, gaps, of_gaps)}
     return replace(measured, details=details, when=when, **costliest_gap(scene, gaps, cost))
+
+
+def _blocker(scene: Scene, gaps: Gaps, of_gaps: Array) -> str:
+    # The clause names the operations for which was waited longest, where events say so: of another
+    # device, because of this one none ran.
+    blocked = blocked_by(scene.timeline, gaps, of_gaps)
+    known = np.flatnonzero(blocked.time)
+    if not len(known):
+        return ""
+    whole, on = scene.timeline.whole, blocked.on[known]
+    names = [op_name(whole, op) for op in on.tolist()]
+    place = {name: number for number, name in enumerate(dict.fromkeys(names))}
+    number = np.array([place[name] for name in names])
+    spent = sums(number, blocked.time[known], len(place))
+    top = int(spent.argmax())
+    first = int(on[int(np.flatnonzero(number == top)[0])])
+    name = shorten_kernel(list(place)[top], _NAME)
+    where = f"{name} of GPU {int(whole.ops.device[first])}"
+    return f"; {human(int(spent[top]), Unit.NS)} of it waiting for {where}"
 
 
 def _stream_of(scene: Scene, gaps: Gaps, cost: Array) -> str:

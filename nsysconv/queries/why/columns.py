@@ -80,6 +80,9 @@ def _columns() -> Iterator[Column]:
             Unit.NS,
             f"From its end to the start of the event; negative: they overlap on the {where}.",
         )
+    yield _event("depends_on", "The operation for which its stream was made to wait by an event")
+    yield Column("depends_on_name", Unit.TEXT, "That operation's name.")
+    yield duration_column("since_depends_on_ns", "From its end to the start of the event.")
     yield duration_column("gap_ns", "The gap of the device that ended as it began; null: none.")
     yield _event("gap_ended_by", "What is taken to have ended that gap, of what began then")
     yield Column("cause", Unit.TEXT, "The largest part of the gap.")

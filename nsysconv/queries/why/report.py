@@ -35,6 +35,7 @@ from nsysconv.timeline.annotations import (
     shown_ranges,
 )
 from nsysconv.timeline.arrays import Array, among, distinct
+from nsysconv.timeline.dependencies import last_dependency
 from nsysconv.timeline.events import (
     EVENT_KINDS,
     OF_MOST,
@@ -241,6 +242,13 @@ class _Asked:
                     f"before_on_{where}_name": self._name(before),
                     f"since_on_{where}_ns": int(ops.start[op] - ops.end[before]),
                 }
+        blocker = last_dependency(timeline, op)
+        if blocker != NONE:
+            found |= {
+                "depends_on": ops.event_id(blocker),
+                "depends_on_name": self._name(blocker),
+                "since_depends_on_ns": int(ops.start[op] - ops.end[blocker]),
+            }
         gap = idle.gap_before(timeline, op)
         if gap is None:
             return found
