@@ -45,12 +45,13 @@ CLASSES = ("kernel", "memcpy", "memset", "communication", "runtime", "data_loade
 _COMMUNICATION = re.compile(r"gloo:", re.IGNORECASE)
 DATA_LOADER = re.compile(r"enumerate\((DataLoader\)#.*\.__next__|DataPipe\)#)")
 """Names of ranges and operators in which PyTorch waits for input: a class of a step."""
-INPUT_OF_FRAMEWORKS = re.compile(
+_INPUT = re.compile(
     # PyTorch, also as a Python function; Lightning; tf.data and Keras; MXNet.
     rf"{DATA_LOADER.pattern}|torch/utils/data/dataloader\.py\(\d+\): __next__"
     r"|(?:dataloader|\bval|\bpredict)_next\b|\bIteratorGetNext|\bIterator(?:V2)?::|\bDataIter\w*\.next\b"
 )
-"""Names of ranges and operators in which a framework waits for input."""
+# Every such name holds one of these, which is sooner seen: of ranges there may be a million names.
+_OF_INPUT = ("next", "Next", "Iterator", "DataPipe")
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,11 @@ class Steps:
         end = np.concatenate((self.end, others.end))
         name, occurrence = self.name + others.name, self.occurrence + others.occurrence
         return Steps(self.pid, name, occurrence, start, end)
+
+
+def waits_for_input(name: str) -> bool:
+    """Return whether a framework waits for input in a range or an operator of this name."""
+    return any(word in name for word in _OF_INPUT) and _INPUT.search(name) is not None
 
 
 @cached_whole

@@ -35,7 +35,7 @@ from nsysconv.timeline.host_threads import BLOCKED, OFF_CPU, READY, RUNNING
 from nsysconv.timeline.idle import PARTS, Gaps, drop_threadless_host_parts, parts
 from nsysconv.timeline.intervals import Union, difference, lasting, measure, union, united
 from nsysconv.timeline.range_names import GROUPED
-from nsysconv.timeline.steps import INPUT_OF_FRAMEWORKS
+from nsysconv.timeline.steps import waits_for_input
 
 _HOST, _LAUNCH, _UNKNOWN = (PARTS.index(name) for name in ("host", "launch", "unknown"))
 _SHORT_GAP_NS = 200_000
@@ -160,7 +160,7 @@ def _doing(scene: Scene, activity: HostActivity, found: Gaps, whole: int) -> tup
         spent = sums(group, pieces.time, len(labels))
         for label, time in zip(labels.tolist(), spent.tolist(), strict=True):
             kind, name = activity.name(label)
-            if kind != "api_call" and name not in named and not INPUT_OF_FRAMEWORKS.search(name):
+            if kind != "api_call" and name not in named and not waits_for_input(name):
                 by_name[kind, name] = by_name.get((kind, name), 0) + time
     if not by_name:
         return "", "", ""

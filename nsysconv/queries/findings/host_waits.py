@@ -36,7 +36,7 @@ from nsysconv.timeline.host_threads import (
 from nsysconv.timeline.idle import drop_threadless_host_parts
 from nsysconv.timeline.intervals import Union, difference, union
 from nsysconv.timeline.range_names import GROUPED
-from nsysconv.timeline.steps import INPUT_OF_FRAMEWORKS
+from nsysconv.timeline.steps import waits_for_input
 
 # What the launching thread waits for, in words; by role of the functions of the operating system
 # (names.os_role), and for a CPU.
@@ -84,7 +84,7 @@ def _loads(scene: Scene) -> dict[str, Spans]:
     pids = scene.timeline.pids_on(scene.device)
     kinds = {"range": ranges(scene.timeline), "operator": operators(scene.timeline)}
     return {
-        kind: spans.take(which_named(spans, INPUT_OF_FRAMEWORKS.search) & np.isin(spans.pid, pids))
+        kind: spans.take(which_named(spans, waits_for_input) & np.isin(spans.pid, pids))
         for kind, spans in kinds.items()
     }
 

@@ -444,11 +444,19 @@ def records_operators(scene: Scene) -> bool:
 
 def has_named(scene: Scene, names: frozenset[str]) -> bool:
     """Return whether there are operators of these names, which is sooner known than what lies in them."""
-    return any(
-        split_name(name).name.partition(".")[0] in names
-        for spans in (ranges(scene.timeline), operators(scene.timeline))
-        for name in spans.names
-    )
+    both = ranges(scene.timeline), operators(scene.timeline)
+    return any(map(is_named(names), (name for spans in both for name in spans.names)))
+
+
+def is_named(names: frozenset[str]) -> Callable[[str], bool]:
+    """Return what says whether a range or an operator is an operator of one of these names."""
+
+    def is_one(name: str) -> bool:
+        # Most names hold none of them, which is sooner seen.
+        holds = any(each in name for each in names)
+        return holds and split_name(name).name.partition(".")[0] in names
+
+    return is_one
 
 
 def operator_calls_of(scene: Scene) -> OperatorCalls:

@@ -15,15 +15,15 @@ from nsysconv.queries.findings.operators import (
     HALF,
     TF32,
     has_named,
+    is_named,
     kernels_named,
-    launchers,
     of_kernels,
-    operator_calls_of,
     records_operators,
 )
-from nsysconv.report import Unit, human
+from nsysconv.report import MISSING, Unit, human
+from nsysconv.timeline.annotations import operators, ranges, which_named
 from nsysconv.timeline.arrays import Array
-from nsysconv.timeline.intervals import Union
+from nsysconv.timeline.intervals import Union, union
 from nsysconv.timeline.kernel_categories import rules
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.utilization import compute_capability, device_name
@@ -119,10 +119,20 @@ def layout_conversions(scene: Scene) -> Found | None:
 
 
 def _in_contiguous(scene: Scene) -> Array:
-    # The mask is true for kernels that an operator inside aten::contiguous launched.
-    calls, node = operator_calls_of(scene), launchers(scene)
-    inside = np.append(calls.innermost(calls.named(_CONTIGUOUS)) >= 0, False)
-    result: Array = inside[node] & scene.is_kernel
+    # The mask is true for kernels that a thread launched while it was in aten::contiguous. The tree of
+    # all operators says the same, and takes seconds and gigabytes for a million kernels.
+    timeline, calls = scene.timeline, scene.timeline.calls
+    inside = np.zeros(len(calls) + 1, bool)  # the last is that of operations without a call
+    for spans in (ranges(timeline), operators(timeline)):
+        mine = spans.take(which_named(spans, is_named(_CONTIGUOUS)))
+        for number, (pid, tid) in enumerate(calls.threads):
+            here = (mine.pid == pid) & (mine.tid == tid)
+            if tid != MISSING and here.any():
+                own = np.flatnonzero(calls.thread == number)
+                start = calls.start[own]
+                held = union(mine.start, mine.end, here).meets(start, start)
+                inside[own[held]] = True
+    result: Array = inside[scene.of_ops(timeline.owner)] & scene.is_kernel
     return result
 
 
