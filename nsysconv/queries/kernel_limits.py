@@ -36,7 +36,7 @@ from nsysconv.timeline.utilization import (
     warps_of,
 )
 
-COMPUTE, BANDWIDTH, LATENCY = "compute", "bandwidth", "latency"
+COMPUTE, BANDWIDTH, LATENCY, SMALL_GRID = "compute", "bandwidth", "latency", "small grid"
 """What may limit a kernel."""
 
 COLUMNS = (
@@ -48,7 +48,8 @@ COLUMNS = (
         "limit",
         Unit.TEXT,
         "What limits it by its metrics: compute or bandwidth, the larger one of at least 60 % of peak; "
-        "latency: both are lower; null: not known.",
+        "latency: both are lower; small grid: both are lower, and its blocks do not fill the GPU once; "
+        "null: not known.",
     ),
     Column("compute_pct", Unit.PCT, "The busiest unit that computes, as a share of its peak."),
     Column("compute_metric", Unit.TEXT, "The metric that says so; null: none.", brief=False),
@@ -87,8 +88,14 @@ _MEMORY = re.compile(
     r"(?:dram|l2|shared|tex|l1_shared)_utilization"
     r"|(?:gpu__compute_memory|dram_|lts_|l1tex_)_throughput\.avg\.pct_of_peak_sustained_elapsed"
 )
+# As far as kernels use memory, this one has the others in it.
+_ALL_MEMORY = "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed"
 _OCCUPANCY = re.compile(r"achieved_occupancy|sm__warps_active\.avg\.pct_of_peak_sustained_active")
 _STALL = "stall_"
+# What has no unit: how often the blocks of a launch fill the GPU, and stalls per instruction by reason.
+_WAVES = "launch__waves_per_multiprocessor"
+_STALLED = re.compile(r"smsp__average_warps_issue_stalled_(\w+)_per_issue_active\.ratio")
+_NOT_STALLED = "selected"
 # A level goes from 0 (idle) to 10 (max); an occupancy without a unit from 0 to 1.
 _TO_PCT: Mapping[str | None, float] = {"level": 10.0, "%": 1.0, "number": 100.0, None: 100.0}
 
@@ -103,13 +110,21 @@ class _Limits:
     memory: tuple[float, str | None] = (np.nan, None)
     stall: tuple[float, str | None] = (np.nan, None)
     achieved: float = np.nan
+    waves: float = np.nan
+    stalled: dict[str, float] = field(default_factory=dict)
     launched: dict[str, Any] = field(default_factory=dict)
 
     def add(self, metric: str, pct: float) -> None:
-        """Take a metric, in per cent of a peak."""
-        if _COMPUTES.fullmatch(metric):
+        """Take a metric, in per cent of a peak; stalls and waves as they are."""
+        if metric == _WAVES:
+            self.waves = pct
+        elif match := _STALLED.fullmatch(metric):
+            self.stalled[match[1]] = pct
+        elif _COMPUTES.fullmatch(metric):
             self.compute = _larger(self.compute, pct, metric)
-        elif _MEMORY.fullmatch(metric):
+        elif metric == _ALL_MEMORY:
+            self.memory = pct, metric
+        elif _MEMORY.fullmatch(metric) and self.memory[1] != _ALL_MEMORY:
             self.memory = _larger(self.memory, pct, metric)
         elif _OCCUPANCY.fullmatch(metric):
             self.achieved = pct
@@ -122,7 +137,19 @@ class _Limits:
         compute, memory = self.compute[0], self.memory[0]
         if np.fmax(compute, memory) >= _PEAK_PCT:
             return BANDWIDTH if memory > compute or np.isnan(compute) else COMPUTE
-        return None if np.isnan(compute) or np.isnan(memory) else LATENCY
+        if np.isnan(compute) or np.isnan(memory):
+            return None
+        return SMALL_GRID if self.waves < 1 else LATENCY
+
+    @property
+    def commonest_stall(self) -> tuple[float, str | None]:
+        """Return the share in per cent of the commonest reason of stalls, and that reason."""
+        total = sum(self.stalled.values())
+        reasons = [(cycles, name) for name, cycles in self.stalled.items() if name != _NOT_STALLED]
+        if not reasons or not total > 0:
+            return self.stall
+        cycles, reason = max(reasons)
+        return 100 * cycles / total, reason.replace("_", " ")
 
 
 def _larger(one: tuple[float, str | None], pct: float, name: str) -> tuple[float, str | None]:
@@ -149,20 +176,21 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
         "compute_metric": [each.compute[1] for each in rows],
         "memory_pct": [each.memory[0] for each in rows],
         "memory_metric": [each.memory[1] for each in rows],
-        "stall_pct": [each.stall[0] for each in rows],
-        "stall_reason": [each.stall[1] for each in rows],
+        "stall_pct": [each.commonest_stall[0] for each in rows],
+        "stall_reason": [each.commonest_stall[1] for each in rows],
         "achieved_occupancy_pct": [each.achieved for each in rows],
         **{name: [each.launched.get(name) for each in rows] for name in of_launches},
     }
 
 
 def _measured(timeline: Timeline, request: Request) -> Iterable[tuple[int, str, str, float]]:
-    # The metrics of kernels that are shares of something: device, kernel, metric and per cent.
+    # The metrics of kernels that are shares of something, stalls or waves: device, kernel, metric and
+    # per cent or number.
     values = metrics.compute(timeline, request)
     wanted = ("device_id", "kernel", "metric", "unit", "value_avg")
     columns = (values[name] for name in wanted)
     for device, kernel, metric, unit, value in zip(*columns, strict=True):
-        factor = _TO_PCT.get(unit)
+        factor = 1.0 if metric == _WAVES or _STALLED.fullmatch(metric) else _TO_PCT.get(unit)
         if factor == 100 and not _OCCUPANCY.fullmatch(metric):
             factor = None
         if kernel is not None and factor is not None and not np.isnan(value):

@@ -6,6 +6,7 @@ Nothing heavy is imported here: the process that opens a report comes through.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -13,19 +14,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 ATTRIBUTE = "device__attribute_"
-"""Metrics of this name describe the GPU."""
+"""How metrics begin that describe the GPU."""
 GPU_NAME = f"{ATTRIBUTE}display_name"
 DURATION = "gpu__time_duration.sum"
-LAUNCH = "launch__"
-
-NUMBER, PERCENT, BYTES, RATE, HERTZ = "number", "%", "bytes", "bytes/s", "Hz"
-"""Words of codes.METRIC_UNITS."""
 
 
 class Metric(NamedTuple):
-    """A metric: its name, the word of its unit, that unit as it is spelled, and its values."""
+    """Values of a metric; the unit as codes.METRIC_UNITS has it, and as spelled, less its prefix."""
 
-    name: str
     unit: str
     spelled: str
     average: float
@@ -35,65 +31,57 @@ class Metric(NamedTuple):
 
 @dataclass
 class Launch:
-    """A launch, or several with the same kernel and sizes (`invocations`); None: not recorded.
+    """A launch, or `invocations` of them with the same kernel; None: not recorded.
 
-    `is_kernel`: no range or graph of several. `left_out` counts metrics that are texts or have no value,
-    `unreadable` those that should be numbers. The duration is known to `step_ns`.
+    `is_kernel`: no range or graph of several. `counts` has metrics that are texts or have no value
+    ("text"), and those that should be numbers ("unreadable"). The duration is known to `step_ns`.
     """
 
     kernel: str
     short: str | None = None
     symbol: str | None = None
     pid: int | None = None
-    device: int | None = None
-    context: int | None = None
-    stream: int | None = None
-    capability: tuple[int, ...] = ()
-    grid: tuple[int, ...] = ()
-    block: tuple[int, ...] = ()
     gpu: str | None = None
     is_kernel: bool = True
     invocations: int | None = None
-    metrics: list[Metric] = field(default_factory=list)
-    left_out: int = 0
-    unreadable: int = 0
+    metrics: dict[str, Metric] = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)
     step_ns: float = 0.0
 
+    def number(self, metric: str) -> int | None:
+        """Return a metric as a count, an id or a time; None for what can be none."""
+        found = self.metrics.get(metric)
+        return round(found.average) if found and 0 <= found.average < 1 << 53 else None
 
-# -- units
 
 _PREFIXES = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
-_TIMES = {"n": 1.0, "u": 1e3, "m": 1e6, "": 1e9}
-_TIME = re.compile(r"([num]?)(?:s|second)")
-_PER_TIME = re.compile(r"([KMGT]?)(byte|cycle)/([num]?)(?:s|second)")
-_FREQUENCY = re.compile(r"([KMGT]?)[hH]z")
-_SIZE = re.compile(r"([KMGT]?)byte")
-# Other counts, such as Ksector or Gsector/s.
-_COUNT = re.compile(r"([KMGT]?)((?:block|branches|byte|inst|request|sectors?|thread|warp)\b.*)")
+_SECONDS = {"n": 1.0, "u": 1e3, "m": 1e6, "": 1e9}
+_TIME = re.compile(r"([num]?)s(?:econd)?")
+_UNIT = re.compile(
+    r"([KMGT]?)(byte|cycle|hz|(?:block|branches|byte|inst|request|sectors?|thread|warp)\b.*?)"
+    r"(?:/([num]?)s(?:econd)?)?",
+    re.IGNORECASE,
+)
+_KINDS = {
+    ("byte", False): "bytes",
+    ("byte", True): "bytes/s",
+    ("cycle", True): "Hz",
+    ("hz", False): "Hz",
+}
 
 
 def scale(unit: str) -> tuple[str, str, float]:
-    """Return the word of codes.METRIC_UNITS for a unit, the unit without a prefix, and its factor.
+    """Return a unit as codes.METRIC_UNITS has it, without a prefix, and the factor of that prefix.
 
-    Times become ns, everything per time is per second. Prefixes are decimal.
+    Prefixes are decimal. Times become ns, and everything per time is per second.
     """
-    if unit == "%":
-        return PERCENT, unit, 1.0
     if match := _TIME.fullmatch(unit):
-        return NUMBER, "ns", _TIMES[match[1]]
-    if match := _PER_TIME.fullmatch(unit):
-        factor = _PREFIXES[match[1]] * _TIMES[""] / _TIMES[match[3]]
-        return (RATE, "byte/s", factor) if match[2] == "byte" else (HERTZ, "hz", factor)
-    if match := _FREQUENCY.fullmatch(unit):
-        return HERTZ, "hz", _PREFIXES[match[1]]
-    if match := _SIZE.fullmatch(unit):
-        return BYTES, "byte", _PREFIXES[match[1]]
-    if match := _COUNT.fullmatch(unit):
-        return NUMBER, match[2], _PREFIXES[match[1]]
-    return NUMBER, unit, 1.0
-
-
-# -- names
+        return "number", "ns", _SECONDS[match[1]]
+    if match := _UNIT.fullmatch(unit):
+        kind = _KINDS.get((match[2].lower(), match[3] is not None), "number")
+        factor = _PREFIXES[match[1].upper()] * (1e9 / _SECONDS[match[3]] if match[3] else 1)
+        return kind, f"{match[2]}/s" if match[3] is not None else match[2], factor
+    return "%" if unit == "%" else "number", unit, 1.0
 
 
 @cache

@@ -12,18 +12,33 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nsysconv.importers.ncu.launches import DURATION, GPU_NAME, Launch, Metric, counter, scale
+from nsysconv.importers.ncu.launches import (
+    ATTRIBUTE,
+    DURATION,
+    GPU_NAME,
+    Launch,
+    Metric,
+    counter,
+    scale,
+)
 from nsysconv.importers.printed.lines import LogLines
 from nsysconv.importers.printed.text import RejectedLines, csv_cells, parse_digits
 
 _ID, _PID, _KERNEL, _INVOCATIONS = "ID", "Process ID", "Kernel Name", "Invocations"
 _NAME, _UNIT, _VALUE, _SECTION = "Metric Name", "Metric Unit", "Metric Value", "Section Name"
 _AVERAGE, _LEAST, _MOST = "Average", "Minimum", "Maximum"
-# What says which launch a row is of; times of day and what NVTX adds are not read.
-_OF_LAUNCH = (
-    _ID, _PID, "Process Name", "Host Name", _KERNEL, "Kernel Time", "Context", "Stream", "Block Size",
-    "Grid Size", "Device", "CC", _INVOCATIONS,
-)  # fmt: skip
+# What says which launch a row is of, and the metrics that reports have in its place.
+_OF_LAUNCH: Mapping[str, tuple[str, ...]] = {
+    _ID: (),
+    _PID: (),
+    _KERNEL: (),
+    "Context": ("launch__context_id",),
+    "Stream": ("launch__stream_id",),
+    "Device": ("launch__device_id",),
+    "CC": tuple(f"{ATTRIBUTE}compute_capability_{part}" for part in ("major", "minor")),
+    "Grid Size": tuple(f"launch__grid_dim_{axis}" for axis in "xyz"),
+    "Block Size": tuple(f"launch__block_dim_{axis}" for axis in "xyz"),
+}
 # Columns of metrics; those of NVTX ranges have blanks and slashes.
 _RAW_METRIC = re.compile(r"[a-z][\w.:]*")
 # Rules are advice of several lines; a quote that damage opened ends with the next row.
@@ -33,7 +48,6 @@ _LOG = "=="
 _NUMBER = re.compile(r"[+-]?\d[\d.,']*(?:[eE][+-]?\d{1,3})?")
 # Values of parts of the GPU or of the code follow in brackets.
 _OF_PARTS = re.compile(r"(\S+) \(.*\)", re.DOTALL)
-_NOTHING = ("", "n/a", "nan", "-nan", "inf", "no data")
 
 
 @dataclass
@@ -93,8 +107,8 @@ class Table:
     def launches(self) -> Iterator[Launch]:
         """Yield the launches, in order."""
         for _, row in self._rows():
-            for cell in _values_of(row):
-                self.decimals.learn(cell)
+            for *_, cells in _metrics(row, {}):
+                self.decimals.learn(cells[0])
         self.rejected = RejectedLines()
         last: tuple[object, ...] = ()
         launch: Launch | None = None
@@ -107,41 +121,28 @@ class Table:
                     self.rejected.add(line)
                 continue
             self.rows += 1
-            key = tuple(row.get(name) for name in _OF_LAUNCH if name != _INVOCATIONS)
+            key = tuple(map(row.get, _OF_LAUNCH))
             if launch is None or key != last or _NAME not in row:
                 if launch is not None:
                     yield launch
                 last, launch = key, _launch(row)
-            if _NAME not in row:
-                for name, cell in row.items():
-                    if _RAW_METRIC.fullmatch(name):
-                        self._add(launch, name, units.get(name, ""), (cell, cell, cell))
-            elif row[_NAME]:
-                cells = tuple(
-                    row.get(name, row.get(_VALUE, "")) for name in (_AVERAGE, _LEAST, _MOST)
-                )
-                name = counter(row.get(_SECTION, ""), row[_NAME])
-                self._add(launch, name, row.get(_UNIT, ""), cells)
-            else:  # what a rule advises
-                launch.left_out += 1
+            for name, unit, cells in _metrics(row, units):
+                self._add(launch, name, unit, cells)
+            launch.counts["text"] += row.get(_NAME) == ""  # what a rule advises
         if launch is not None:
             yield launch
 
-    def _add(self, launch: Launch, name: str, unit: str, cells: tuple[str, ...]) -> None:
-        cells = tuple(_OF_PARTS.sub(r"\1", cell.strip()) for cell in cells)
-        kind, spelled, factor = scale(unit.strip())
+    def _add(self, launch: Launch, name: str, unit: str, cells: list[str]) -> None:
+        kind, spelled, factor = scale(unit)
         values = [value for value in map(self.decimals.value, cells) if value is not None]
-        if name == GPU_NAME:
-            launch.gpu = cells[0]
-        if len(values) != len(cells):
-            is_number = cells[0][:1].isdigit() and cells[0].lower() not in _NOTHING
-            launch.unreadable += is_number
-            launch.left_out += not is_number
-            return
-        average, least, most = (value * factor for value in values)
-        launch.metrics.append(Metric(name, kind, spelled, average, least, most))
-        if name == DURATION:
-            launch.step_ns = self.decimals.step(cells[0]) * factor
+        if len(values) == len(cells):
+            launch.metrics[name] = Metric(kind, spelled, *(value * factor for value in values))
+            if name == DURATION:
+                launch.step_ns = self.decimals.step(cells[0]) * factor
+        else:
+            launch.counts["unreadable" if cells[0][:1].isdigit() else "text"] += 1
+            if name == GPU_NAME:
+                launch.gpu = cells[0]
 
     def _rows(self) -> Iterator[tuple[int, dict[str, str]]]:
         # The number of the line and the cells of each row by the column's name.
@@ -184,27 +185,27 @@ def _fits(cells: list[str], header: list[str]) -> bool:
     return least <= len(cells) <= len(header)
 
 
-def _values_of(row: Mapping[str, str]) -> Iterator[str]:
-    for name, cell in row.items():
-        if name in (_VALUE, _AVERAGE, _LEAST, _MOST) or _RAW_METRIC.fullmatch(name):
-            yield _OF_PARTS.sub(r"\1", cell.strip())
+def _metrics(
+    row: Mapping[str, str], units: Mapping[str, str]
+) -> Iterator[tuple[str, str, list[str]]]:
+    # Name, unit, and the cells of mean, least and greatest.
+    if _NAME not in row:
+        for name, cell in row.items():
+            if _RAW_METRIC.fullmatch(name):
+                yield name, units.get(name, ""), [_OF_PARTS.sub(r"\1", cell.strip())] * 3
+    elif row[_NAME]:
+        cells = [row.get(name, row.get(_VALUE, "")).strip() for name in (_AVERAGE, _LEAST, _MOST)]
+        yield counter(row.get(_SECTION, ""), row[_NAME]), row.get(_UNIT, "").strip(), cells
 
 
 def _launch(row: Mapping[str, str]) -> Launch:
-    def number(name: str) -> int | None:
-        return parse_digits(row.get(name, "").strip().replace(",", ""))
-
-    def sizes(name: str) -> tuple[int, ...]:
-        return tuple(int(each) for each in re.findall(r"\d{1,10}", row.get(name, "")))
-
-    return Launch(
-        kernel=row[_KERNEL],
-        pid=number(_PID) or None,
-        device=number("Device"),
-        context=number("Context"),
-        stream=number("Stream"),
-        capability=sizes("CC"),
-        grid=sizes("Grid Size"),
-        block=sizes("Block Size"),
-        invocations=number(_INVOCATIONS),
+    pid, invocations = (
+        parse_digits(row.get(name, "").replace(",", "")) for name in (_PID, _INVOCATIONS)
     )
+    launch = Launch(row[_KERNEL], pid=pid or None, invocations=invocations)
+    for column, metrics in _OF_LAUNCH.items():
+        numbers = re.findall(r"\d{1,10}", row.get(column, ""))
+        if len(numbers) == len(metrics):
+            for metric, number in zip(metrics, map(float, numbers), strict=True):
+                launch.metrics[metric] = Metric("number", "", number, number, number)
+    return launch

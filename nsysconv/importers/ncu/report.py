@@ -1,7 +1,7 @@
-"""Launches of a report, as NVIDIA's own module `ncu_report` reads it; it runs in a process of its own.
+"""Launches of a report, as NVIDIA's own module `ncu_report` reads it, in a process of its own.
 
-That module is native code that opens files from anywhere: should one crash it, an error says so. The
-report's blocks are counted here, because the module does not say that a report was cut.
+That module is native code, and reports come from anywhere: a launch at which it crashes is lost alone.
+The report's blocks are counted here, because the module does not say that a report was cut.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib.util
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,63 +20,52 @@ _HEADER_AT, _LENGTH_BYTES = 4, 4
 # Fields of a block's header.
 _RESULTS, _PAYLOAD, _PROCESS, _PID = 2, 5, 6, 1
 _LONGEST_HEADER = 1 << 26
-_KERNEL = 0
-_FAILED = "cannot be opened by NVIDIA's ncu_report: "
 _HINT = "Copy the report again, or print it where it was made: ncu --import FILE --csv"
+_MOST_CHARACTERS = 200
 
 
-@dataclass
-class Blocks:
-    """The blocks of a report: the process of each result, and where the file ends within a block."""
+def blocks_of(path: Path, origin: Path) -> tuple[list[int | None], int | None]:
+    """Return the process of each launch, and where the block begins that the file ends in.
 
-    pids: list[int | None] = field(default_factory=list)
-    cut_at: int | None = None
-
-
-def blocks_of(path: Path) -> Blocks:
-    """Return the blocks of a report. Raises InputError for bytes that are none."""
-    found, size = Blocks(), path.stat().st_size
+    None: not recorded, and not cut. Raises InputError for bytes that are no blocks.
+    """
+    pids: list[int | None] = []
+    size = path.stat().st_size
     with path.open("rb") as file:
         file.seek(_HEADER_AT)
         at = _HEADER_AT + _LENGTH_BYTES + int.from_bytes(file.read(_LENGTH_BYTES), "little")
         while at < size:
             file.seek(at)
             length = int.from_bytes(file.read(_LENGTH_BYTES), "little")
-            if length > _LONGEST_HEADER:
-                raise _damage_error(path, at)
-            header = file.read(length)
-            if len(header) < length:
-                break
+            header = file.read(min(length, _LONGEST_HEADER))
+            if len(header) < length <= _LONGEST_HEADER:
+                return pids, at
             try:
                 numbers = wire.numbers(header)
-                pids = [wire.numbers(each).get(_PID) for each in wire.messages(header, _PROCESS)]
+                own = [wire.numbers(each).get(_PID) for each in wire.messages(header, _PROCESS)]
             except wire.WireError:
-                raise _damage_error(path, at) from None
+                numbers = {_PAYLOAD: -1}
             payload, results = numbers.get(_PAYLOAD, 0), numbers.get(_RESULTS, 0)
-            if not 0 <= results <= max(payload, 0):
-                raise _damage_error(path, at)
-            end = at + _LENGTH_BYTES + length + payload
-            if end > size:
-                break
-            found.pids += [next(iter(pids), None)] * results
-            at = end
-    found.cut_at = at if at != size else None
-    return found
+            if not 0 <= results <= payload or length > _LONGEST_HEADER:
+                what = f"the Nsight Compute report is damaged: no block begins at byte {at:,}"
+                raise InputError(what, where=str(origin), hint=_HINT)
+            if at + _LENGTH_BYTES + length + payload > size:
+                return pids, at
+            pids += [next(iter(own), None)] * results
+            at += _LENGTH_BYTES + length + payload
+    return pids, None if at == size else at
 
 
-def _damage_error(path: Path, at: int) -> InputError:
-    what = f"the Nsight Compute report is damaged: no block begins at byte {at:,}"
-    return InputError(what, where=str(path), hint=_HINT)
+def launches_of(
+    path: Path, origin: Path, pids: list[int | None], *, is_cut: bool
+) -> Iterator[Launch | None]:
+    """Yield the launches of a report, in order, of these processes; None for one that cannot be read.
 
-
-def launches_of(path: Path, origin: Path, blocks: Blocks) -> Iterator[Launch | None]:
-    """Yield the launches of a report, in order; None for one that cannot be read.
-
-    Raises InputError without the module, and for what it does not open.
+    `is_cut`: only these are whole. Raises InputError without the module, and for what it does not open.
     """
     if importlib.util.find_spec("ncu_report") is None:
         raise InputError(
-            "an Nsight Compute report: reading it needs NVIDIA's ncu-report",
+            "an Nsight Compute report: NVIDIA's ncu-report is needed to read it",
             where=str(origin),
             hint="pip install 'nsysconv[ncu]', or print it: ncu --import FILE --csv",
         )
@@ -86,31 +74,23 @@ def launches_of(path: Path, origin: Path, blocks: Blocks) -> Iterator[Launch | N
     with Processes[int | None, Any](1, Reader, str(path)) as process:
         try:
             (count,) = process.map([None])
-            if isinstance(count, str):
-                raise InputError(f"{_FAILED}{count[:200]}", where=str(origin), hint=_HINT)
-            known = blocks.pids if len(blocks.pids) == count else [None] * count
-            # A launch at which the module crashes is lost alone: another process takes its place.
-            for launch, pid in zip(process.map(range(count), lost=_lost), known, strict=True):
-                if launch is not None:
-                    launch.pid = pid
-                yield launch
-            yield from [None] * (len(blocks.pids) - count)
         except ProcessDiedError:
-            what = f"{_FAILED}it crashed"
-            raise InputError(what, where=str(origin), hint=_HINT) from None
-
-
-def _lost(item: int | None) -> None:
-    return None
-
-
-# -- in the process that opens the report
+            count = "it crashed"
+        if isinstance(count, str):
+            what = f"NVIDIA's ncu_report does not open it: {count[:_MOST_CHARACTERS]}"
+            raise InputError(what, where=str(origin), hint=_HINT)
+        whole = min(count, len(pids)) if is_cut else count
+        for number, launch in enumerate(process.map(range(whole), lost=lambda _: None)):
+            if launch is not None and len(pids) == whole:
+                launch.pid = pids[number]
+            yield launch
+    yield from [None] * (len(pids) - count)
 
 
 class Reader:
-    """Reads the launches of a report by their number; None asks how many there are.
+    """Reads the launches of a report by their number, in the process that opens it.
 
-    What the module does not open gives a text that says why.
+    None asks how many there are. What the module does not open gives a text that says why.
     """
 
     def __init__(self, path: str) -> None:
@@ -121,45 +101,44 @@ class Reader:
         # The module's library prints complaints about damage.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
-    def __call__(self, number: int | None) -> Launch | int | str:
-        """Return a launch, the number of them, or why there are none."""
-        if self._report is None:
-            import ncu_report
+    def __call__(self, number: int | None) -> Launch | int | str | None:
+        """Return a launch (None: unreadable), the number of them, or why there are none."""
+        try:
+            if self._report is None:
+                import ncu_report
 
-            try:
                 self._report = ncu_report.load_report(self._path)
                 ranges = map(self._report.range_by_idx, range(self._report.num_ranges()))
                 self._places = [(each, i) for each in ranges for i in range(each.num_actions())]
-            except Exception as error:  # what it raises is not documented
-                return str(error) or type(error).__name__
-        if number is None:
-            return len(self._places)
-        range_, place = self._places[number]
-        return _launch(range_.action_by_idx(place))
+            if number is None:
+                return len(self._places)
+            range_, place = self._places[number]
+            return _launch(range_.action_by_idx(place))
+        except Exception as error:  # what it raises for damage is not documented
+            return None if number is not None else str(error) or type(error).__name__
 
 
-def _launch(action: Any) -> Launch:
-    launch = Launch(
-        kernel=_text(action.name(action.NameBase_DEMANGLED)),
-        short=_text(action.name(action.NameBase_FUNCTION)) or None,
-        symbol=_text(action.name(action.NameBase_MANGLED)) or None,
-        is_kernel=action.workload_type() == _KERNEL,
-    )
-    for name in action.metric_names():
+def _launch(action: Any) -> Launch | None:
+    bases = (action.NameBase_DEMANGLED, action.NameBase_FUNCTION, action.NameBase_MANGLED)
+    name, short, symbol = (_text(action.name(base) or "") for base in bases)
+    if not name:
+        return None
+    is_kernel = action.workload_type() == action.WorkloadType_KERNEL
+    launch = Launch(name, short or None, symbol or None, is_kernel=is_kernel)
+    for metric_name in action.metric_names():
         try:
-            metric = action.metric_by_name(name)
+            metric = action.metric_by_name(metric_name)
             value, unit = metric.value() if metric.has_value() else None, metric.unit()
         except (AttributeError, TypeError, ValueError):  # names and units that are no text
-            launch.unreadable += 1
+            launch.counts["unreadable"] += 1
             continue
-        if name == GPU_NAME and isinstance(value, str):
+        if metric_name == GPU_NAME and isinstance(value, str):
             launch.gpu = _text(value)
         if isinstance(value, int | float):
             kind, spelled, factor = scale(unit)
-            value *= factor
-            launch.metrics.append(Metric(name, kind, spelled, value, value, value))
+            launch.metrics[metric_name] = Metric(kind, spelled, *[value * factor] * 3)
         else:
-            launch.left_out += 1
+            launch.counts["text"] += 1
     return launch
 
 
