@@ -27,7 +27,7 @@ _MOST_CHARACTERS = 200
 def blocks_of(path: Path, origin: Path) -> tuple[list[int | None], int | None]:
     """Return the process of each launch, and where the block begins that the file ends in.
 
-    None: not recorded, and not cut. Raises InputError for bytes that are no blocks.
+    None: not recorded, and not cut. Raises InputError for other bytes.
     """
     pids: list[int | None] = []
     size = path.stat().st_size

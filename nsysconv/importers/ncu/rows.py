@@ -114,6 +114,10 @@ class LaunchRows:
         with utf8_files([self._probe]) as (path,):
             table = Table(path)
             yield from table.launches()
+        if not table.rows:
+            what = "the Nsight Compute table has no row that can be read"
+            hint = "Print the report again: ncu --import FILE --csv"
+            raise InputError(what, where=str(self._probe.origin), hint=hint)
         refuse_quotations([self._probe], table.rows)
         if table.cut_line:
             self._notes.append(truncation_note(table.cut_line))
