@@ -32,6 +32,7 @@ SM, MEMORY = (
     f"{name}.avg.pct_of_peak_sustained_elapsed"
     for name in ("sm__throughput", "gpu__compute_memory_throughput")
 )
+DURATION = "gpu__time_duration.sum"
 UNREAD = "an Nsight Compute report: NVIDIA's ncu-report is needed to read it"
 MODULE = pytest.mark.skipif(
     importlib.util.find_spec("ncu_report") is None, reason="ncu-report is not installed"
@@ -81,18 +82,18 @@ def refusal(path: Path) -> str:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_launches_are_kernels_without_a_start(name: str, tmp_path: Path) -> None:
+def test_launches_are_kernels_without_times(name: str, tmp_path: Path) -> None:
     with imported(FOLDER / name, tmp_path) as profile:
         found = kernels(profile, "start_ns", "dur_ns", "grid_x", "grid_y", "block_x", "block_z",
                         "registers_per_thread", "static_shared_bytes", "dynamic_shared_bytes",
                         "pid", "device_id", "context_id", "stream_id", "correlation_id")  # fmt: skip
         where = (PID, 0, 1)
         assert found == [
-            (SAXPY, None, 2000, 80, 1, 256, 1, 32, 1024 if "scaled" not in name else 1020, 512,
+            (SAXPY, None, None, 80, 1, 256, 1, 32, 1024 if "scaled" not in name else 1020, 512,
              *where, 7, None),
-            (SAXPY, None, 4000, 120, 1, 256, 1, 32, 1024 if "scaled" not in name else 1020, 512,
+            (SAXPY, None, None, 120, 1, 256, 1, 32, 1024 if "scaled" not in name else 1020, 512,
              *where, 7, None),
-            (TINY, None, 1500, 1, 1, 64, 1, 16, 0, 0, *where, 13, None),
+            (TINY, None, None, 1, 1, 64, 1, 16, 0, 0, *where, 13, None),
         ]  # fmt: skip
         assert notes(profile)["kernels-serialized"] == [(Severity.APPROXIMATED, 3, "")]
         assert [row["pid"] for row in small_rows(profile, "process")] == [PID]
@@ -110,7 +111,7 @@ def test_metrics_of_the_details_page_have_the_names_of_counters_and_base_units(
             "dram__cycles_elapsed.avg.per_second": [once("Hz", 5e9)],
             MEMORY: [once("%", 7.0)],
             SM: [once("%", 3.0)],
-            "gpu__time_duration.sum": [once("number", 1500, "ns")],
+            DURATION: [once("number", 1500, "ns")],
             "dram__bytes.sum.per_second": [once("bytes/s", 1_500_000_000.5)],
             "Memory Workload Analysis: Unheard Of": [once("number", 12, "sector")],
             "launch__registers_per_thread": [once("number", 16, "register/thread")],
@@ -162,10 +163,10 @@ def test_summaries_have_metrics_over_several_launches(tmp_path: Path) -> None:
         assert metrics(profile) == {
             (SAXPY, MEMORY): [("%", None, 2, 70, 50, 90)],
             (SAXPY, SM): [("%", None, 2, 25, 20, 30)],
-            (SAXPY, "gpu__time_duration.sum"): [("number", "ns", 2, 3000, 2000, 4000)],
+            (SAXPY, DURATION): [("number", "ns", 2, 3000, 2000, 4000)],
             (TINY, MEMORY): [("%", None, 1, 7, 7, 7)],
             (TINY, SM): [("%", None, 1, 3, 3, 3)],
-            (TINY, "gpu__time_duration.sum"): [("number", "ns", 1, 1500, 1500, 1500)],
+            (TINY, DURATION): [("number", "ns", 1, 1500, 1500, 1500)],
         }
         assert kernels(profile) == []
         assert set(profile.facts) == {Fact.METRICS}
@@ -183,6 +184,14 @@ def test_what_limits_the_kernels(name: str) -> None:
     ]
 
 
+def test_a_summary_limits_kernels_too() -> None:
+    """Durations are 2 times 3000 and 1500; without waves, a small grid is not known."""
+    (report,) = nsysconv.report_on(FOLDER / "summary.csv", "kernel_limits")
+    columns = ("name", "kernel_count", "kernel_sum_ns", "limit", "occupancy_pct")
+    assert [tuple(row[column] for column in columns) for row in report.rows()] == [
+        (SAXPY, 2, 6000, "bandwidth", None), (TINY, 1, 1500, "latency", None)]  # fmt: skip
+
+
 def test_tables_of_2020(tmp_path: Path) -> None:
     """Old labels and units, a time of day, NVTX; neither sizes nor a device, so GPU 0."""
     with imported(FOLDER / "odd-old.csv", tmp_path) as profile:
@@ -191,12 +200,12 @@ def test_tables_of_2020(tmp_path: Path) -> None:
         } == {
             MEMORY: [once("%", 7)],
             SM: [once("%", 3)],
-            "gpu__time_duration.sum": [once("number", 1500, "ns")],
+            DURATION: [once("number", 1500, "ns")],
             "GPU Speed Of Light: Memory Frequency": [once("Hz", 5e9)],
             "dram__bytes.sum": [once("bytes", 1_250_000)],
         }
         where = ("dur_ns", "device_id", "stream_id", "grid_x")
-        assert kernels(profile, *where)[2] == (TINY, 1500, 0, 13, None)
+        assert kernels(profile, *where)[2] == (TINY, None, 0, 13, None)
         (device,) = small_rows(profile, "device")
         assert device["ordinal"] is None
 
@@ -375,9 +384,10 @@ def test_launches_of_a_report_have_the_process_of_their_block(made: Any, tmp_pat
     path = made(report(block(0), block(2, 20, pid=7), block(1, 10, pid=8)))
     with imported(path, tmp_path) as profile:
         found = kernels(profile, "pid", "dur_ns", "device_id")
-        assert found == [("k0(int)", 7, 5000, 0), ("k1(int)", 7, 5000, 0)]
-        assert set(metrics(profile)) == {
-            (kernel, "gpu__time_duration.sum") for kernel in ("k0(int)", "k1(int)", "")
+        assert found == [("k0(int)", 7, None, 0), ("k1(int)", 7, None, 0)]
+        assert metrics(profile) == {
+            (kernel, DURATION): [once("number", 5000, "ns")]
+            for kernel in ("k0(int)", "k1(int)", "")
         }
         seen = counts(profile)
         assert (seen["metrics-of-ranges"], seen["cell-unreadable"], seen["texts-left-out"]) == (
@@ -489,10 +499,11 @@ def test_a_real_page(tmp_path: Path) -> None:
     if not PAGE.exists():
         pytest.skip("no page is there")
     with imported(PAGE, tmp_path) as profile:
-        found = kernels(profile, "dur_ns", "grid_x", "block_x", "registers_per_thread", "pid")
-        assert [row[1:] for row in found] == [(21_058_944, 1024, 256, 32, 6153)]
+        found = kernels(profile, "grid_x", "block_x", "registers_per_thread", "pid")
+        assert [row[1:] for row in found] == [(1024, 256, 32, 6153)]
         assert counts(profile)["texts-left-out"] == 1 + 11
         rows = metrics(profile)
+        assert rows[found[0][0], DURATION] == [once("number", 21_058_944, "ns")]
         assert sum(map(len, rows.values())) == 72 - 1 - 1
         assert {name.partition(":")[0] for _, name in rows if "__" not in name} == set()
         (device,) = small_rows(profile, "device")
@@ -514,7 +525,7 @@ def test_launches_of_real_reports(path: Path, tmp_path: Path) -> None:
                 for sample in rows
                 if sample["kernel_name"] == launch["name"]
             }
-            assert launch["dur_ns"] == int(row["duration_ns"])
+            assert own[DURATION] == int(row["duration_ns"])
             assert launch["registers_per_thread"] == int(row["registers"])
             sizes = [launch["grid_x"] * launch["grid_y"] * launch["grid_z"],
                      launch["block_x"] * launch["block_y"] * launch["block_z"]]  # fmt: skip

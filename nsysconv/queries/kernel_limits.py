@@ -42,8 +42,14 @@ COMPUTE, BANDWIDTH, LATENCY, SMALL_GRID = "compute", "bandwidth", "latency", "sm
 COLUMNS = (
     *BY_DEVICE,
     key_column("name", "Demangled name of the kernel."),
-    count_column("kernel_count", "Executions; null: kernels are not recorded."),
-    sum_column("kernel_sum_ns", "Sum of their durations.", "kernel_count"),
+    count_column(
+        "kernel_count", "Executions; null: neither kernels nor their durations are recorded."
+    ),
+    sum_column(
+        "kernel_sum_ns",
+        "Sum of their durations, as they were measured if kernels have no times; null: not recorded.",
+        "kernel_count",
+    ),
     Column(
         "limit",
         Unit.TEXT,
@@ -92,10 +98,12 @@ _MEMORY = re.compile(
 _ALL_MEMORY = "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed"
 _OCCUPANCY = re.compile(r"achieved_occupancy|sm__warps_active\.avg\.pct_of_peak_sustained_active")
 _STALL = "stall_"
-# What has no unit: how often the blocks of a launch fill the GPU, and stalls per instruction by reason.
+# These are no shares: how often the blocks of a launch fill the GPU, its duration in ns, and stalls per
+# instruction by reason.
 _WAVES = "launch__waves_per_multiprocessor"
 _STALLED = re.compile(r"smsp__average_warps_issue_stalled_(\w+)_per_issue_active\.ratio")
 _NOT_STALLED = "selected"
+_DURATION = "gpu__time_duration.sum"
 # A level goes from 0 (idle) to 10 (max); an occupancy without a unit from 0 to 1.
 _TO_PCT: Mapping[str | None, float] = {"level": 10.0, "%": 1.0, "number": 100.0, None: 100.0}
 
@@ -111,12 +119,15 @@ class _Limits:
     stall: tuple[float, str | None] = (np.nan, None)
     achieved: float = np.nan
     waves: float = np.nan
+    measured: dict[str, int] = field(default_factory=dict)
     stalled: dict[str, float] = field(default_factory=dict)
     launched: dict[str, Any] = field(default_factory=dict)
 
-    def add(self, metric: str, pct: float) -> None:
-        """Take a metric, in per cent of a peak; stalls and waves as they are."""
-        if metric == _WAVES:
+    def add(self, metric: str, pct: float, executions: int = 1) -> None:
+        """Take a metric over executions, in per cent of a peak; what is no share as it is."""
+        if metric == _DURATION:
+            self.measured = {"kernel_count": executions, "kernel_sum_ns": round(pct * executions)}
+        elif metric == _WAVES:
             self.waves = pct
         elif match := _STALLED.fullmatch(metric):
             self.stalled[match[1]] = pct
@@ -151,6 +162,11 @@ class _Limits:
         cycles, reason = max(reasons)
         return 100 * cycles / total, reason.replace("_", " ")
 
+    def of_launches(self, name: str) -> Any:
+        """Return a column of its launches; where they have no times, of those measured."""
+        found = self.launched.get(name)
+        return self.measured.get(name) if found is None else found
+
 
 def _larger(one: tuple[float, str | None], pct: float, name: str) -> tuple[float, str | None]:
     return one if one[0] >= pct else (pct, name)
@@ -160,12 +176,12 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
     """Return one row per device and kernel name, most time first."""
     found: dict[_Key, _Limits] = defaultdict(_Limits)
     if Fact.METRICS in timeline.profile.facts:
-        for device, kernel, metric, pct in _measured(timeline, request):
-            found[device, kernel].add(metric, pct)
+        for device, kernel, metric, pct, executions in _measured(timeline, request):
+            found[device, kernel].add(metric, pct, executions)
     if Fact.KERNELS in timeline.profile.facts:
         for key, launched in _launched(timeline):
             found[key].launched = launched
-    order = sorted(found, key=lambda key: (-(found[key].launched.get("kernel_sum_ns") or 0), key))
+    order = sorted(found, key=lambda key: (-(found[key].of_launches("kernel_sum_ns") or 0), key))
     rows = [found[key] for key in order]
     of_launches = ("rank", "kernel_count", "kernel_sum_ns", "occupancy_pct", "occupancy_limit")
     return {
@@ -179,40 +195,44 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
         "stall_pct": [each.commonest_stall[0] for each in rows],
         "stall_reason": [each.commonest_stall[1] for each in rows],
         "achieved_occupancy_pct": [each.achieved for each in rows],
-        **{name: [each.launched.get(name) for each in rows] for name in of_launches},
+        **{name: [each.of_launches(name) for each in rows] for name in of_launches},
     }
 
 
-def _measured(timeline: Timeline, request: Request) -> Iterable[tuple[int, str, str, float]]:
-    # The metrics of kernels that are shares of something, stalls or waves: device, kernel, metric and
-    # per cent or number.
+def _measured(timeline: Timeline, request: Request) -> Iterable[tuple[int, str, str, float, int]]:
+    # The metrics of kernels that matter here: device, kernel, metric, per cent or number, executions.
     values = metrics.compute(timeline, request)
-    wanted = ("device_id", "kernel", "metric", "unit", "value_avg")
+    wanted = ("device_id", "kernel", "metric", "unit", "value_avg", "sample_count")
     columns = (values[name] for name in wanted)
-    for device, kernel, metric, unit, value in zip(*columns, strict=True):
-        factor = 1.0 if metric == _WAVES or _STALLED.fullmatch(metric) else _TO_PCT.get(unit)
+    for device, kernel, metric, unit, value, executions in zip(*columns, strict=True):
+        is_number = metric in (_DURATION, _WAVES) or _STALLED.fullmatch(metric)
+        factor = 1.0 if is_number else _TO_PCT.get(unit)
         if factor == 100 and not _OCCUPANCY.fullmatch(metric):
             factor = None
         if kernel is not None and factor is not None and not np.isnan(value):
-            yield MISSING if device is None else device, kernel, metric, float(value) * factor
+            number = float(value) * factor
+            yield MISSING if device is None else device, kernel, metric, number, int(executions)
 
 
 def _launched(timeline: Timeline) -> Iterable[tuple[_Key, dict[str, Any]]]:
-    # What launches say of each kernel: the occupancy is that of the launch size with most time.
+    # What launches say of each kernel: the occupancy is that of the launch size with most time; without
+    # times, of most launches.
     names = ("dur_ns", "device_id", "pid", "name_id", *_SIZES, "registers_per_thread", *SHARED)
     read = timeline.columns("kernel", names)
-    dur = np.where(read["dur_ns"] == MISSING, 0, read["dur_ns"])
+    timed = read["dur_ns"] != MISSING
+    dur = np.where(timed, read["dur_ns"], 0)
     group, (devices, ids) = factorize(read["device_id"], read["name_id"])
     count = len(ids)
     size, keys = factorize(group, *(read[name] for name in names[4:]))
     spent, own = sums(size, dur, len(keys[0])), dict(zip(names[4:], keys[1:], strict=True))
     # The last one of each group is that with most time.
-    by_time = np.lexsort((spent, keys[0]))
+    by_time = np.lexsort((np.bincount(size), spent, keys[0]))
     most = by_time[np.searchsorted(keys[0][by_time], np.arange(count), side="right") - 1]
     own = {name: values[most] for name, values in own.items()}
     occupancy, limiter = _occupancy(timeline, devices, own)
     texts = timeline.profile.names(ids[ids != MISSING])
     total, launches = sums(group, dur, count), np.bincount(group, minlength=count)
+    has_time = np.bincount(group[timed], minlength=count) > 0
     ranks = ranks_by_group(timeline, read["pid"], group, count)
     for i in range(count):
         key = int(devices[i]), texts.get(int(ids[i]), "[no name]")
@@ -221,7 +241,7 @@ def _launched(timeline: Timeline) -> Iterable[tuple[_Key, dict[str, Any]]]:
             {
                 "rank": ranks[i],
                 "kernel_count": int(launches[i]),
-                "kernel_sum_ns": int(total[i]),
+                "kernel_sum_ns": int(total[i]) if has_time[i] else None,
                 "occupancy_pct": occupancy[i],
                 "occupancy_limit": limiter[i],
             },

@@ -1,4 +1,4 @@
-"""Makes rows of launches: a kernel without a start for each, and a row for each of its metrics."""
+"""Makes rows of launches: a kernel without times for each, and a row for each of its metrics."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nsysconv.errors import InputError
 from nsysconv.facts import Fact
 from nsysconv.importers.contract import NO_GPU_WORK
 from nsysconv.importers.ncu import ADVICE, MAGIC
-from nsysconv.importers.ncu.launches import ATTRIBUTE, DURATION, Launch
+from nsysconv.importers.ncu.launches import ATTRIBUTE, Launch
 from nsysconv.importers.ncu.pages import Table
 from nsysconv.importers.ncu.report import blocks_of, launches_of
 from nsysconv.importers.printed.registry import IdRegistry, Row
@@ -33,7 +33,6 @@ _OF_KERNEL = {
     "registers_per_thread": "launch__registers_per_thread",
     "static_shared_bytes": "launch__shared_mem_per_block_static",
     "dynamic_shared_bytes": "launch__shared_mem_per_block_dynamic",
-    "dur_ns": DURATION,
 }
 _ONLY_COLUMNS = frozenset({_DEVICE, *_OF_GPU.values(), *_SIZES.values()})
 # Columns of a device, the attribute that has each, and how often it counts.
@@ -188,10 +187,10 @@ class LaunchRows:
         approximated, count = Severity.APPROXIMATED, self._counts["kernel"]
         if count:
             text = "kernels ran alone, and several times each: durations differ from the program's"
-            yield Note("kernels-serialized", approximated, text, count, facts=_KERNELS)
+            yield Note("kernels-serialized", approximated, text, count, facts=_KERNELS | _METRICS)
         if self._step_ns > 1:
             text = f"durations of kernels are accurate to {self._step_ns:,.0f} ns or better"
-            yield Note("rounded-times", approximated, text, count, facts=_KERNELS)
+            yield Note("rounded-times", approximated, text, self._counts["launch"], facts=_METRICS)
         for what, (slug, severity, text) in _NOTES.items():
             if self._counts[what]:
                 yield Note(slug, severity, text, self._counts[what], facts=_METRICS)
