@@ -189,6 +189,22 @@ CASES: dict[str, Case] = {
         ("import report1.sqlite -o job.db", "info job.db --check", "info report1.sqlite --check"),
         {"report1.sqlite": BASIC},
     ),
+    "nsight-compute": Case(
+        (
+            "report details.csv kernel_limits",
+            "report raw.csv metrics",
+            "info raw.csv",
+            "info log.txt",
+        ),
+        {
+            name: f"ncu/{source}"
+            for name, source in (
+                ("details.csv", "details.csv"),
+                ("raw.csv", "raw.csv"),
+                ("log.txt", "odd-log.txt"),
+            )
+        },
+    ),
     "summary": Case(
         ("import gpu.csv", "report summary.txt kernels api_vs_kernel overview", "info gpu.csv"),
         {
@@ -210,7 +226,9 @@ CASES: dict[str, Case] = {
         _DIFF,
     ),
     "diff-terminal": Case(
-        ("diff base.sqlite other.sqlite kernels --fail-on kernels.kernel_sum_ns:1us",), _DIFF, width=120
+        ("diff base.sqlite other.sqlite kernels --fail-on kernels.kernel_sum_ns:1us",),
+        _DIFF,
+        width=120,
     ),
     "diff-mistakes": Case(
         (

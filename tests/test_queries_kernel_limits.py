@@ -110,6 +110,56 @@ def test_units_on_the_way_to_memory_do_not_compute() -> None:
     assert (found.limit, found.compute[1], found.memory[1]) == (None, None, None)
 
 
+SM_PCT = "sm__throughput.avg.pct_of_peak_sustained_elapsed"
+MEMORY_PCT = "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed"
+L2_PCT = "lts__throughput.avg.pct_of_peak_sustained_elapsed"
+WAVES, DURATION = "launch__waves_per_multiprocessor", "gpu__time_duration.sum"
+
+
+@pytest.mark.parametrize(("memory", "waves", "limit"), [
+    (59.9, 0.99, "small grid"), (59.9, 1, "latency"), (59.9, None, "latency"), (60, 0.99, "bandwidth"),
+])  # fmt: skip
+def test_blocks_that_do_not_fill_the_gpu_once_are_a_small_grid(
+    memory: float, waves: float | None, limit: str
+) -> None:
+    made = [metric(SM_PCT, 3), metric(MEMORY_PCT, memory)]
+    found = _Limits()
+    for each in [*made, *([] if waves is None else [metric(WAVES, waves)])]:
+        found.add(each.name, each.value)
+    assert found.limit == limit
+
+
+@pytest.mark.parametrize("names", [(L2_PCT, MEMORY_PCT), (MEMORY_PCT, L2_PCT)])
+def test_a_metric_of_all_memory_goes_before_those_of_parts(names: tuple[str, str]) -> None:
+    found = _Limits()
+    for name in names:
+        found.add(name, {L2_PCT: 84.7, MEMORY_PCT: 63.3}[name])
+    assert found.memory == (63.3, MEMORY_PCT)
+
+
+@pytest.mark.parametrize(("cycles", "wanted"), [
+    ({"long_scoreboard": 6, "wait": 3, "selected": 1}, (60, "long scoreboard")),
+    ({"wait": 1, "selected": 3}, (25, "wait")),
+    ({"wait": 0, "selected": 0}, None), ({"selected": 1}, None),
+])  # fmt: skip
+def test_the_commonest_stall_is_a_share_of_all_cycles(
+    cycles: dict[str, float], wanted: tuple[float, str] | None
+) -> None:
+    found = _Limits()
+    for reason, value in cycles.items():
+        found.add(f"smsp__average_warps_issue_stalled_{reason}_per_issue_active.ratio", value)
+    assert found.commonest_stall[1] == (wanted and wanted[1])
+    assert wanted is None or found.commonest_stall == wanted
+
+
+def test_kernels_without_times_have_measured_durations() -> None:
+    """Of kernels with times, theirs count: 100 ns."""
+    row = rows_of(metric(DURATION, 1500))["k"]
+    assert (row["kernel_count"], row["kernel_sum_ns"]) == (1, 1500)
+    row = rows_of(metric(DURATION, 1500), launched(256, 16, 0))["k"]
+    assert (row["kernel_count"], row["kernel_sum_ns"]) == (1, 100)
+
+
 def test_numbers_without_a_peak_are_no_shares() -> None:
     """The unit of these rows is a number: 90 of what is not known."""
     assert "k" not in rows_of(metric("flop_sp_efficiency", 90.0))
@@ -122,7 +172,9 @@ def test_numbers_without_a_peak_are_no_shares() -> None:
 H100 = {"sm_count": 132, "compute_major": 9, "compute_minor": 0}
 
 
-def launched(threads: int, registers: int, shared: int, *, start: int = 0, end: int = 100) -> Kernel:
+def launched(
+    threads: int, registers: int, shared: int, *, start: int = 0, end: int = 100
+) -> Kernel:
     return Kernel(start, end, name="k", grid=(1000, 1, 1), block=(threads, 1, 1),
                   registers=registers, shared=shared)  # fmt: skip
 

@@ -98,7 +98,7 @@ _MEMORY = re.compile(
 _ALL_MEMORY = "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed"
 _OCCUPANCY = re.compile(r"achieved_occupancy|sm__warps_active\.avg\.pct_of_peak_sustained_active")
 _STALL = "stall_"
-# These are no shares: how often the blocks of a launch fill the GPU, its duration in ns, and stalls per
+# What is not a share: how often the blocks of a launch fill the GPU, its duration in ns, and stalls per
 # instruction by reason.
 _WAVES = "launch__waves_per_multiprocessor"
 _STALLED = re.compile(r"smsp__average_warps_issue_stalled_(\w+)_per_issue_active\.ratio")
