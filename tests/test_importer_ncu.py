@@ -554,6 +554,18 @@ def test_launches_of_real_reports(path: Path, tmp_path: Path) -> None:
 
 @real
 @MODULE
+def test_no_path_and_no_host_of_a_real_report_is_copied(tmp_path: Path) -> None:
+    (path,) = (path for path in REPORTS if path.name.startswith("josiahls"))
+    secrets = [b"mojo_user", b"127.0.0.1", b"22.04.1-Ubuntu"]
+    (tmp_path / "a.ncu-rep").write_bytes(path.read_bytes())
+    import_file(tmp_path / "a.ncu-rep", tmp_path / "store.db")
+    content = (tmp_path / "store.db").read_bytes()
+    assert [path.read_bytes().count(secret) > 0 for secret in secrets] == [True, True, True]
+    assert [content.count(secret) for secret in secrets] == [0, 0, 0]
+
+
+@real
+@MODULE
 @pytest.mark.parametrize("path", REPORTS, ids=name_of)
 def test_verdicts_and_occupancy_are_those_of_nsight_compute(path: Path) -> None:
     wanted = expected(path)

@@ -6,10 +6,10 @@ header. Columns are found by their names: options add further ones.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from math import isfinite
 from pathlib import Path
 
 from nsysconv.importers.ncu.launches import (
@@ -29,16 +29,12 @@ _NAME, _UNIT, _VALUE, _SECTION = "Metric Name", "Metric Unit", "Metric Value", "
 _AVERAGE, _LEAST, _MOST = "Average", "Minimum", "Maximum"
 # What says which launch a row is of, and the metrics that reports have in its place.
 _OF_LAUNCH: Mapping[str, tuple[str, ...]] = {
-    _ID: (),
-    _PID: (),
-    _KERNEL: (),
-    "Context": ("launch__context_id",),
-    "Stream": ("launch__stream_id",),
-    "Device": ("launch__device_id",),
+    _ID: (), _PID: (), _KERNEL: (), "Context": ("launch__context_id",),
+    "Stream": ("launch__stream_id",), "Device": ("launch__device_id",),
     "CC": tuple(f"{ATTRIBUTE}compute_capability_{part}" for part in ("major", "minor")),
     "Grid Size": tuple(f"launch__grid_dim_{axis}" for axis in "xyz"),
     "Block Size": tuple(f"launch__block_dim_{axis}" for axis in "xyz"),
-}
+}  # fmt: skip
 # Columns of metrics; those of NVTX ranges have blanks and slashes.
 _RAW_METRIC = re.compile(r"[a-z][\w.:]*")
 # Rules are advice of several lines; a quote that damage opened ends with the next row.
@@ -82,11 +78,10 @@ class Decimals:
         point = self.point or "."
         for sign in {".", ",", "'"} - {point}:
             cell = cell.replace(sign, "")
-        try:
-            value = float(cell.replace(point, "."))
-        except ValueError:
+        if cell.count(point) > 1:
             return None
-        return value if math.isfinite(value) else None
+        value = float(cell.replace(point, "."))
+        return value if isfinite(value) else None
 
     def step(self, cell: str) -> float:
         """Return how far apart numbers are that are spelled like this one."""

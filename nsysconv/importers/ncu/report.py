@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import os
 from collections.abc import Iterator
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,7 @@ def blocks_of(path: Path, origin: Path) -> tuple[list[int | None], int | None]:
                 raise InputError(what, where=str(origin), hint=_HINT)
             if at + _LENGTH_BYTES + length + payload > size:
                 return pids, at
-            pids += [next(iter(own), None)] * results
+            pids += [next(iter(own), 0) or None] * results
             at += _LENGTH_BYTES + length + payload
     return pids, None if at == size else at
 
@@ -134,7 +135,7 @@ def _launch(action: Any) -> Launch | None:
             continue
         if metric_name == GPU_NAME and isinstance(value, str):
             launch.gpu = _text(value)
-        if isinstance(value, int | float):
+        if isinstance(value, int | float) and isfinite(value):
             kind, spelled, factor = scale(unit)
             launch.metrics[metric_name] = Metric(kind, spelled, *[value * factor] * 3)
         else:

@@ -37,19 +37,15 @@ _OF_KERNEL = {
 _ONLY_COLUMNS = frozenset({_DEVICE, *_OF_GPU.values(), *_SIZES.values()})
 # Columns of a device, the attribute that has each, and how often it counts.
 _OF_DEVICE = {
-    "sm_count": ("multiprocessor_count", 1),
-    "compute_major": ("compute_capability_major", 1),
-    "compute_minor": ("compute_capability_minor", 1),
-    "memory_bytes": ("total_memory", 1),
+    "sm_count": ("multiprocessor_count", 1), "compute_major": ("compute_capability_major", 1),
+    "compute_minor": ("compute_capability_minor", 1), "memory_bytes": ("total_memory", 1),
     "max_warps_per_sm": ("max_warps_per_multiprocessor", 1),
     "max_blocks_per_sm": ("max_blocks_per_multiprocessor", 1),
     "max_registers_per_sm": ("max_registers_per_multiprocessor", 1),
     "max_shared_bytes_per_sm": ("max_shared_memory_per_multiprocessor", 1),
-    "max_threads_per_sm": ("max_threads_per_multiprocessor", 1),
-    "threads_per_warp": ("warp_size", 1),
-    "sm_clock_hz": ("clock_rate", 1000),
-    "memory_clock_hz": ("memory_clock_rate", 1000),
-}
+    "max_threads_per_sm": ("max_threads_per_multiprocessor", 1), "threads_per_warp": ("warp_size", 1),
+    "sm_clock_hz": ("clock_rate", 1000), "memory_clock_hz": ("memory_clock_rate", 1000),
+}  # fmt: skip
 _METRICS, _KERNELS = frozenset({Fact.METRICS}), frozenset({Fact.KERNELS})
 # What is counted, and the note on it.
 _NOTES = {
@@ -104,10 +100,8 @@ class LaunchRows:
             if not self._counts["launch"]:
                 what = f"the Nsight Compute report is cut off at byte {self._probe.size:,}"
                 raise InputError(what, where=str(origin), hint="Copy the report again.")
-            text = f"the file ends within the block that begins at byte {cut_at:,}"
-            self._notes.append(
-                Note("trace-truncated", Severity.DROPPED, text, 1, f"byte {cut_at:,}")
-            )
+            text, where = "the file ends within a block of the report", f"byte {cut_at:,}"
+            self._notes.append(Note("trace-truncated", Severity.DROPPED, text, 1, where))
 
     def _of_table(self) -> Iterator[Launch]:
         with utf8_files([self._probe]) as (path,):
@@ -131,11 +125,8 @@ class LaunchRows:
     def _add(self, launch: Launch) -> None:
         self._counts.update(launch.counts, launch=1, range=not launch.is_kernel)
         name, symbol = self._ids.kernel(launch.kernel)
-        where = {
-            "pid": launch.pid,
-            "device_id": self._device(launch),
-            **{column: launch.number(metric) for column, metric in _OF_GPU.items()},
-        }
+        where = {"pid": launch.pid, "device_id": self._device(launch)}
+        where |= {column: launch.number(metric) for column, metric in _OF_GPU.items()}
         if launch.pid is not None:
             self._ids.pids.add(launch.pid)
             context, stream = where["context_id"], where["stream_id"]
