@@ -190,19 +190,11 @@ CASES: dict[str, Case] = {
         {"report1.sqlite": BASIC},
     ),
     "nsight-compute": Case(
-        (
-            "report details.csv kernel_limits",
-            "report raw.csv metrics",
-            "info raw.csv",
-            "info log.txt",
-        ),
+        ("report details.csv kernel_limits", "report raw.csv metrics", "info raw.csv", "info log.txt"),
         {
-            name: f"ncu/{source}"
-            for name, source in (
-                ("details.csv", "details.csv"),
-                ("raw.csv", "raw.csv"),
-                ("log.txt", "odd-log.txt"),
-            )
+            "details.csv": "ncu/details.csv",
+            "raw.csv": "ncu/raw.csv",
+            "log.txt": "ncu/odd-log.txt",
         },
     ),
     "summary": Case(
@@ -226,9 +218,7 @@ CASES: dict[str, Case] = {
         _DIFF,
     ),
     "diff-terminal": Case(
-        ("diff base.sqlite other.sqlite kernels --fail-on kernels.kernel_sum_ns:1us",),
-        _DIFF,
-        width=120,
+        ("diff base.sqlite other.sqlite kernels --fail-on kernels.kernel_sum_ns:1us",), _DIFF, width=120
     ),
     "diff-mistakes": Case(
         (
