@@ -7,14 +7,16 @@ Profiler (its user's guide, "Guided Application Analysis").
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from nsysconv.facts import Fact
+from nsysconv.names import plain_kernel
+from nsysconv.notes import Note, Severity
 from nsysconv.queries import metrics
 from nsysconv.queries.columns import (
     BY_DEVICE,
@@ -23,8 +25,9 @@ from nsysconv.queries.columns import (
     ranks_by_group,
     sum_column,
 )
-from nsysconv.queries.contract import Array, ColumnValues, Query, Request
+from nsysconv.queries.contract import Array, ColumnValues, Option, Query, Request, Result
 from nsysconv.report import MISSING, Column, Unit
+from nsysconv.store.location import parse_location, reading
 from nsysconv.timeline.arrays import factorize, sums
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.utilization import (
@@ -80,6 +83,12 @@ COLUMNS = (
         Unit.TEXT,
         "What allows no more blocks of that size on an SM: registers, shared memory, warps, blocks.",
     ),
+)
+
+METRICS_OF = Option(
+    "metrics",
+    None,
+    "A store with metrics of the same program's kernels from another run; they are added by name.",
 )
 
 _PEAK_PCT = 60.0
@@ -172,19 +181,22 @@ def _larger(one: tuple[float, str | None], pct: float, name: str) -> tuple[float
     return one if one[0] >= pct else (pct, name)
 
 
-def compute(timeline: Timeline, request: Request) -> ColumnValues:
+def compute(timeline: Timeline, request: Request) -> Result:
     """Return one row per device and kernel name, most time first."""
     found: dict[_Key, _Limits] = defaultdict(_Limits)
+    notes: tuple[Note, ...] = ()
     if Fact.METRICS in timeline.profile.facts:
         for device, kernel, metric, pct, executions in _measured(timeline, request):
             found[device, kernel].add(metric, pct, executions)
     if Fact.KERNELS in timeline.profile.facts:
         for key, launched in _launched(timeline):
             found[key].launched = launched
+    if path := request.options["metrics"]:
+        notes = tuple(_add_of_store(found, path))
     order = sorted(found, key=lambda key: (-(found[key].of_launches("kernel_sum_ns") or 0), key))
     rows = [found[key] for key in order]
     of_launches = ("rank", "kernel_count", "kernel_sum_ns", "occupancy_pct", "occupancy_limit")
-    return {
+    values: ColumnValues = {
         "device_id": [device for device, _ in order],
         "name": [name for _, name in order],
         "limit": [each.limit for each in rows],
@@ -197,6 +209,53 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
         "achieved_occupancy_pct": [each.achieved for each in rows],
         **{name: [each.of_launches(name) for each in rows] for name in of_launches},
     }
+    return Result(values, notes=notes)
+
+
+def _add_of_store(found: Mapping[_Key, _Limits], path: str) -> Iterator[Note]:
+    # Adds the metrics that a store has of kernels with the same names, on whichever device.
+    sums: dict[str, dict[str, tuple[float, int]]] = defaultdict(dict)
+    with reading(parse_location(path)) as store:
+        for profile in store.profiles():
+            if Fact.METRICS in profile.facts:
+                for _, kernel, metric, value, count in _measured(Timeline(profile), Request()):
+                    total, executions = sums[kernel].get(metric, (0.0, 0))
+                    sums[kernel][metric] = total + value * count, executions + count
+    partners = _same_kernels({name for _, name in found}, set(sums))
+    for (_, name), limits in found.items():
+        for metric, (total, executions) in sums.get(partners.get(name, ""), {}).items():
+            limits.add(metric, total / max(executions, 1), executions)
+    if partners:
+        text = "metrics are of another run, of kernels with the same names"
+        yield Note("metrics-of-another-run", Severity.APPROXIMATED, text, len(partners))
+    if alone := set(sums) - set(partners.values()):
+        text = "kernels with metrics in the other store that did not run here, or whose name fits several"
+        yield Note("metrics-without-kernel", Severity.INFO, text, len(alone), min(alone))
+
+
+def _same_kernels(names: set[str], others: set[str]) -> dict[str, str]:
+    # By kernel that of others with the same name: as profilers spell it, else without template arguments.
+    found: dict[str, str] = {}
+    for shorten in (str, _spelled_alike, _base_name):
+        own = _by_short_name(names - found.keys(), shorten)
+        theirs = _by_short_name(others - set(found.values()), shorten)
+        found |= {own[short]: theirs[short] for short in own.keys() & theirs.keys()}
+    return found
+
+
+def _by_short_name(names: Collection[str], shorten: Callable[[str], str]) -> dict[str, str]:
+    # What several kernels are called is the name of none.
+    count = Counter(map(shorten, names))
+    return {shorten(name): name for name in names if count[shorten(name)] == 1}
+
+
+def _spelled_alike(name: str) -> str:
+    # Demanglers differ in parameters and blanks.
+    return plain_kernel(name).replace(" ", "")
+
+
+def _base_name(name: str) -> str:
+    return plain_kernel(name).partition("<")[0].rpartition("::")[2]
 
 
 def _measured(timeline: Timeline, request: Request) -> Iterable[tuple[int, str, str, float, int]]:
@@ -277,5 +336,6 @@ KERNEL_LIMITS = Query(
     any_of={Fact.KERNELS, Fact.METRICS},
     uses={Fact.DEVICES, Fact.KERNELS, Fact.METRICS},
     columns=COLUMNS,
+    options=(METRICS_OF,),
     compute=compute,
 )
