@@ -447,6 +447,13 @@ def test_without_the_module_a_report_says_what_to_install(
     assert "pip install 'nsysconv[ncu]'" in caught.value.hint
 
 
+@pytest.mark.parametrize("name", ["a.nsys-rep", "a.sqlite", "a.csv", "a"])
+def test_a_report_is_one_whatever_its_name(name: str, made: Any, tmp_path: Path) -> None:
+    path = made(report(block(3, 30))).rename(tmp_path / name)
+    with imported(path, tmp_path) as profile:
+        assert len(kernels(profile)) == 2
+
+
 def test_the_module_is_not_loaded_by_the_program_itself() -> None:
     assert "ncu_report" not in sys.modules
 
