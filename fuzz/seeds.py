@@ -24,9 +24,12 @@ REAL = ROOT.parent / "shared" / "real"
 
 SQLITE = b"SQLite format 3\0"
 GZIP = b"\x1f\x8b"
+NVR = b"NVR\0"
+"""How reports of Nsight Compute begin, which are tried whole."""
 
 # Folders of real files that are not called as the importer is that is tried with them.
 _REAL_FOLDERS = {
+    "ncu": ("ncu_rep", "ncu_csv"),
     "rocprof": ("rocprof_v1",),
     "nvprof_database": ("nvprof_sqlite",),
     "nvprof_log": ("nvprof_csv", "nvprof_text"),
@@ -123,7 +126,7 @@ def _cut_down(seed: Seed) -> Seed:
     if seed.name.endswith(_REPORT):
         return Seed(seed.name, _fewer_events(seed.content))
     text = seed.content
-    if len(text) > _TEXT_BYTES:
+    if len(text) > _TEXT_BYTES and not text.startswith(NVR):
         if seed.name.endswith((".json", ".json.gz")):
             place = text.rfind(_EVENT_END, 0, _TEXT_BYTES)
             text = text[: place + 1] + b"]}" if place > 0 else text

@@ -189,6 +189,14 @@ CASES: dict[str, Case] = {
         ("import report1.sqlite -o job.db", "info job.db --check", "info report1.sqlite --check"),
         {"report1.sqlite": BASIC},
     ),
+    "nsight-compute": Case(
+        ("report details.csv kernel_limits", "report raw.csv metrics", "info raw.csv", "info log.txt"),
+        {
+            "details.csv": "ncu/details.csv",
+            "raw.csv": "ncu/raw.csv",
+            "log.txt": "ncu/odd-log.txt",
+        },
+    ),
     "summary": Case(
         ("import gpu.csv", "report summary.txt kernels api_vs_kernel overview", "info gpu.csv"),
         {

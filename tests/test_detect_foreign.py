@@ -73,7 +73,6 @@ CONTENTS = {
     "json": (b'{"a": 1}', "a JSON file, but not a profile"),
     "bytes": (b"\0\1\2\xff", "not a profile that nsysconv reads"),
     "perf": (b"PERFILE2\x68\0\0\0", "Linux perf"),
-    "ncu-rep": (b"NVR\0\x10\0\0\0", "Nsight Compute"),
     "parquet": (b"PAR1\x15\x04", "nsys export --type parquetdir"),
     "arrow": (b"ARROW1\0\0\xff\xff\xff\xff", "nsys export --type arrow"),
     "arrows": (b"\xff\xff\xff\xff\x78\0\0\0\x10\0\0\0\0\0", "Arrow stream"),
@@ -191,7 +190,7 @@ def test_a_database_of_another_profiler_is_called_by_its_name(name: str, tmp_pat
     assert name in caught.value.what
 
 
-FOLDERS = ("rocprofv3_json", "jax_xplane", "ncu_csv", "proton_json", "pftrace", "cpu_profilers")
+FOLDERS = ("rocprofv3_json", "jax_xplane", "proton_json", "pftrace", "cpu_profilers")
 NO_PROFILES = (".tsv", ".py")
 # These lie beside files of other programs, and are profiles that an importer reads.
 READ = (".xplane.pb", "__cuda.json")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import REAL, real
-from small_store import Kernel, Metric, Row, opened
+from small_store import Kernel, Metric, Row, opened, write
 
 import nsysconv
-from nsysconv.errors import NotRecorded
+from nsysconv.errors import NotRecorded, NsysconvError
 from nsysconv.facts import Fact
 from nsysconv.queries.kernel_limits import _Limits
 
@@ -110,6 +111,129 @@ def test_units_on_the_way_to_memory_do_not_compute() -> None:
     assert (found.limit, found.compute[1], found.memory[1]) == (None, None, None)
 
 
+SM_PCT = "sm__throughput.avg.pct_of_peak_sustained_elapsed"
+MEMORY_PCT = "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed"
+L2_PCT = "lts__throughput.avg.pct_of_peak_sustained_elapsed"
+WAVES, DURATION = "launch__waves_per_multiprocessor", "gpu__time_duration.sum"
+
+
+@pytest.mark.parametrize(("memory", "waves", "limit"), [
+    (59.9, 0.99, "small grid"), (59.9, 1, "latency"), (59.9, None, "latency"), (60, 0.99, "bandwidth"),
+])  # fmt: skip
+def test_blocks_that_do_not_fill_the_gpu_once_are_a_small_grid(
+    memory: float, waves: float | None, limit: str
+) -> None:
+    made = [metric(SM_PCT, 3), metric(MEMORY_PCT, memory)]
+    found = _Limits()
+    for each in [*made, *([] if waves is None else [metric(WAVES, waves)])]:
+        found.add(each.name, each.value)
+    assert found.limit == limit
+
+
+@pytest.mark.parametrize("names", [(L2_PCT, MEMORY_PCT), (MEMORY_PCT, L2_PCT)])
+def test_a_metric_of_all_memory_goes_before_those_of_parts(names: tuple[str, str]) -> None:
+    found = _Limits()
+    for name in names:
+        found.add(name, {L2_PCT: 84.7, MEMORY_PCT: 63.3}[name])
+    assert found.memory == (63.3, MEMORY_PCT)
+
+
+@pytest.mark.parametrize(("cycles", "wanted"), [
+    ({"long_scoreboard": 6, "wait": 3, "selected": 1}, (60, "long scoreboard")),
+    ({"wait": 1, "selected": 3}, (25, "wait")),
+    ({"wait": 0, "selected": 0}, None), ({"selected": 1}, None),
+])  # fmt: skip
+def test_the_commonest_stall_is_a_share_of_all_cycles(
+    cycles: dict[str, float], wanted: tuple[float, str] | None
+) -> None:
+    found = _Limits()
+    for reason, value in cycles.items():
+        found.add(f"smsp__average_warps_issue_stalled_{reason}_per_issue_active.ratio", value)
+    assert found.commonest_stall[1] == (wanted and wanted[1])
+    assert wanted is None or found.commonest_stall == wanted
+
+
+def test_kernels_without_times_have_measured_durations() -> None:
+    """Of kernels with times, theirs count: 100 ns."""
+    row = rows_of(metric(DURATION, 1500))["k"]
+    assert (row["kernel_count"], row["kernel_sum_ns"]) == (1, 1500)
+    row = rows_of(metric(DURATION, 1500), launched(256, 16, 0))["k"]
+    assert (row["kernel_count"], row["kernel_sum_ns"]) == (1, 100)
+
+
+# -- metrics of another run
+
+
+def notes_with_metrics_of(
+    tmp_path: Path, kernels: tuple[str, ...], *others: Metric
+) -> dict[str, tuple[int, str]]:
+    """The notes on kernels whose metrics are in a store of their own: count and place."""
+    write(tmp_path / "other.db", *others)
+    spec = f"kernel_limits:metrics={tmp_path / 'other.db'}"
+    rows = [Kernel(100 * n, 100 * n + 100, name=name) for n, name in enumerate(kernels)]
+    with opened(*rows, without={Fact.METRICS}) as profile:
+        report = profile.report(spec)
+        return {note.slug: (note.count, note.where) for note in report.notes}
+
+
+def measured(kernel: str) -> list[Metric]:
+    return [Metric(WAVES, kernel, 0.5), Metric(DURATION, kernel, 7)]
+
+
+@pytest.mark.parametrize(("here", "there"), [
+    ("k", "k"), ("void n::k<float, (int)4>(T1 *)", "k<float,4>(float*)"), ("void n::k<4>(int)", "k"),
+    ("void <unnamed>::k<float>(int)", "k(float *)"),
+])  # fmt: skip
+def test_kernels_of_another_run_are_found_by_their_names(here: str, there: str, tmp_path: Path) -> None:
+    """7 ns were measured, but 100 ns are the program's."""
+    write(tmp_path / "other.db", *measured(there))
+    with opened(Kernel(0, 100, name=here), without={Fact.METRICS}) as profile:
+        report = profile.report(f"kernel_limits:metrics={tmp_path / 'other.db'}")
+        (row,) = report.rows()
+        assert (row["name"], row["kernel_count"], row["kernel_sum_ns"]) == (here, 1, 100)
+        notes = {note.slug: note.count for note in report.notes}
+        assert (notes["metrics-of-another-run"], notes.get("metrics-without-kernel")) == (1, None)
+
+
+@pytest.mark.parametrize(("kernels", "others", "matched", "alone"), [
+    # Without template arguments, either fits.
+    (("k<1>(int)", "k<2>(int)"), ("k",), None, (1, "k")),
+    (("k",), ("k<1>(int)", "k<2>(int)"), None, (2, "k<1>(int)")),
+    # What has its own partner is out of the question.
+    (("k<1>(int)", "k<2>(int)"), ("k<1>(int)", "k"), 2, None),
+    (("k",), ("other",), None, (1, "other")),
+])  # fmt: skip
+def test_a_name_that_several_kernels_have_is_the_name_of_none(
+    kernels: tuple[str, ...], others: tuple[str, ...], matched: int | None,
+    alone: tuple[int, str] | None, tmp_path: Path,
+) -> None:  # fmt: skip
+    rows = [row for other in others for row in measured(other)]
+    notes = notes_with_metrics_of(tmp_path, kernels, *rows)
+    assert notes.get("metrics-of-another-run", (None, ""))[0] == matched
+    assert notes.get("metrics-without-kernel") == alone
+
+
+def test_metrics_of_another_run_limit_the_kernels_of_this_one(tmp_path: Path) -> None:
+    """Two launches of 5 and 1."""
+    stalled = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
+    rows = [Metric(stalled.format("wait"), "k", value) for value in (5, 1)]
+    rows.append(Metric(stalled.format("selected"), "k", 1))
+    write(tmp_path / "other.db", *rows)
+    with opened(Kernel(0, 100, name="k"), without={Fact.METRICS}) as profile:
+        (row,) = profile.report(f"kernel_limits:metrics={tmp_path / 'other.db'}").rows()
+    # A mean of 3, and 1 that is no stall.
+    assert (row["stall_reason"], row["stall_pct"]) == ("wait", 75)
+
+
+def test_what_is_not_a_store_has_no_metrics(tmp_path: Path) -> None:
+    (tmp_path / "other.db").write_text("no store")
+    with (
+        opened(Kernel(0, 100, name="k")) as profile,
+        pytest.raises(NsysconvError, match="not an nsysconv store"),
+    ):
+        profile.report(f"kernel_limits:metrics={tmp_path / 'other.db'}")
+
+
 def test_numbers_without_a_peak_are_no_shares() -> None:
     """The unit of these rows is a number: 90 of what is not known."""
     assert "k" not in rows_of(metric("flop_sp_efficiency", 90.0))
@@ -122,7 +246,9 @@ def test_numbers_without_a_peak_are_no_shares() -> None:
 H100 = {"sm_count": 132, "compute_major": 9, "compute_minor": 0}
 
 
-def launched(threads: int, registers: int, shared: int, *, start: int = 0, end: int = 100) -> Kernel:
+def launched(
+    threads: int, registers: int, shared: int, *, start: int = 0, end: int = 100
+) -> Kernel:
     return Kernel(start, end, name="k", grid=(1000, 1, 1), block=(threads, 1, 1),
                   registers=registers, shared=shared)  # fmt: skip
 

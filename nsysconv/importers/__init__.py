@@ -14,6 +14,7 @@ IMPORTERS = (
     "rocprofv3_csv",
     "xplane",
     "proton",
+    "ncu",
     "rpd",
     "rocprof",
 )

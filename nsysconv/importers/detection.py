@@ -251,12 +251,15 @@ def _unknown_database(probe: Probe) -> _Kind:
 
 REPORT_SUFFIXES = (".nsys-rep", ".qdrep")
 _REPORT_HEADER = b"NVIDIA Tegra Profiler Report "
+# Those of Nsight Compute are another format, however they are named.
+_OTHER_HEADER = b"NVR\0"
 
 
 def is_report(probe: Probe) -> bool:
     """Return whether the file is a report of nsys: by its first bytes, or so named and binary."""
     named = probe.path.suffix in REPORT_SUFFIXES and b"\0" in probe.head
-    return probe.head.startswith(_REPORT_HEADER) or (named and not probe.is_sqlite)
+    is_other = probe.is_sqlite or probe.head.startswith(_OTHER_HEADER)
+    return probe.head.startswith(_REPORT_HEADER) or (named and not is_other)
 
 
 def export_path(path: Path) -> Path | None:
