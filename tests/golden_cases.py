@@ -190,7 +190,13 @@ CASES: dict[str, Case] = {
         {"report1.sqlite": BASIC},
     ),
     "nsight-compute": Case(
-        ("report details.csv kernel_limits", "report raw.csv metrics", "info raw.csv", "info log.txt"),
+        (
+            "raw.csv",
+            "report details.csv kernel_limits",
+            "report raw.csv metrics",
+            "info raw.csv",
+            "info log.txt",
+        ),
         {
             "details.csv": "ncu/details.csv",
             "raw.csv": "ncu/raw.csv",

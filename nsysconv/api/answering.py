@@ -61,6 +61,8 @@ def _answer(
     rows = summary.rows() if summary.table is not None else []
     if options.part is not None and not findings.row_count and not any(map(present.has_work, rows)):
         return without_gpu.without_work(made, command, None)
+    if not any(row["span_ns"] for row in rows) and (limits := _limits(target, options, say)):
+        return without_gpu.of_kernels(made, limits, command)
     if rows or findings.row_count:
         return present.document(made, command, _why(findings, target))
     answered = _answered(target, say)
@@ -81,6 +83,13 @@ def _answer(
     lacking = [name for name in queries.CORE if name not in answered]
     advice = next((line for each in made for line in each.advice), "")
     return without_gpu.on_metrics(metrics, command, lacking, advice)
+
+
+def _limits(target: Target, options: ReportOptions, say: Say) -> ShownReport | None:
+    # What limits each kernel, of a profile without a time line in which metrics say so.
+    asked = replace(options, names=("kernel_limits",), for_people=False, limit=0)
+    (limits,) = report_target(target, asked, say)
+    return limits if any(row["limit"] for row in limits.rows()) else None
 
 
 def _doubts(target: Target) -> list[Note]:

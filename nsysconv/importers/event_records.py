@@ -53,6 +53,15 @@ class EventRecords:
         ).subquery("found")
         return sa.outerjoin(c.table, found, found.c.place == c.row_id)
 
+    @property
+    def columns(self) -> dict[str, Expression]:
+        """Return the columns of `sync` that say which record a wait is for, of what `join` gives."""
+        found = sa.literal_column(f"found.{_RECORD}", sa.BigInteger)
+        return {
+            "record_correlation_id": found.op(">>")(_STREAM_BITS),
+            "record_stream_id": found.op("&")((1 << _STREAM_BITS) - 1),
+        }
+
     def _keyed(
         self, c: SourceColumns, event: str, place: Expression, record: Expression
     ) -> sa.Select[tuple[object, ...]]:
@@ -72,17 +81,6 @@ def find_records(probe: Probe, event: str, pid: str | None = None) -> EventRecor
     needed = (*_NEEDED, pid) if pid else _NEEDED
     found = has_columns(probe, EVENTS, *needed)
     return EventRecords(probe.tables[EVENTS], event, pid) if found else None
-
-
-def record_columns(records: EventRecords | None) -> dict[str, Expression]:
-    """Return the columns of `sync` that say which record a wait is for; the waits are `join`ed."""
-    if records is None:
-        return {}
-    found = sa.literal_column(f"found.{_RECORD}", sa.BigInteger)
-    return {
-        "record_correlation_id": found.op(">>")(_STREAM_BITS),
-        "record_stream_id": found.op("&")((1 << _STREAM_BITS) - 1),
-    }
 
 
 def _packed(c: SourceColumns) -> Expression:

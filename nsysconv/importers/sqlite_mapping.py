@@ -253,6 +253,11 @@ def with_records(c: SourceColumns, context: MappingContext) -> sa.FromClause:
     return c.table if context.records is None else context.records.join(c)
 
 
+def record_columns(context: MappingContext) -> dict[str, Expression]:
+    """Return the columns of `sync` that say which record a wait is for; none where that is not known."""
+    return {} if context.records is None else context.records.columns
+
+
 # -- rows, plain and guarded
 
 

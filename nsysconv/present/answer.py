@@ -36,7 +36,7 @@ _NAME = 36
 def where_time_went(summary: Report) -> tuple[Text, ...]:
     """Return what the rows of `summary` say, in at most 11 lines."""
     rows = summary.rows()
-    recorded = _recorded(rows)
+    about = recorded(rows)
     with_account = [row for row in rows if row["span_ns"]]
     if not with_account:
         both = (
@@ -45,19 +45,19 @@ def where_time_went(summary: Report) -> tuple[Text, ...]:
         figures = [cut_off(line, WIDTH) for line in both if line]
         has_times = any(row["span_ns"] is not None for row in rows)
         first = _WITHOUT_LENGTH if has_times else _WITHOUT_TIMES
-        return (Text("", (*recorded, first, *figures), laid_out=True),) if rows else ()
+        return (Text("", (*about, first, *figures), laid_out=True),) if rows else ()
     if len(with_account) == 1:
         lines = [*_one_device(with_account[0])]
     elif _are_one_run(rows):
         lines = [*_several_devices(with_account)]
     else:
-        lines, recorded = [*_several_programs(with_account)], []
-    lines = [*recorded, *lines]
+        lines, about = [*_several_programs(with_account)], []
+    lines = [*about, *lines]
     return (Text("", tuple(cut_off(line, WIDTH) for line in lines), laid_out=True),)
 
 
-def _recorded(rows: Sequence[Row]) -> list[str]:
-    # The line has the GPUs' names, the profiler, and the length of the longest profile.
+def recorded(rows: Sequence[Row]) -> list[str]:
+    """Return a line with the GPUs' names, the profiler, and the length of the longest profile."""
     names = [row["device"] for row in rows if row["device"]]
     parts = [
         f"{f'{count} × ' if count > 1 else ''}{shorten(name, _NAME)}"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from nsysconv.document import Section, Text
-from nsysconv.names import shorten
-from nsysconv.present.answer import WIDTH, caveats, noted, one_line, words
+from nsysconv.names import shorten, shorten_kernel
+from nsysconv.present.answer import WIDTH, caveats, noted, one_line, recorded, words
 from nsysconv.report import Unit, human
 
 
@@ -82,6 +83,46 @@ def _most(report: Section) -> Iterator[str]:
         rest = whole - sum(time for _, time in top)
         more = f"{len(by_name) - _MOST_ROWS:,} more"
         yield f"  {human(rest, Unit.NS):>10} {100 * rest / whole:>6.1f} %  {more}"
+
+
+_LIMIT_ADVICE = {
+    "bandwidth": "Move fewer bytes: fuse kernels, use smaller types, reuse data in shared memory.",
+    "compute": "Compute less or faster: Tensor Cores, lower precision, a better algorithm.",
+    "latency": "Keep more warps ready: raise the occupancy, or give threads independent work.",
+    "small grid": "Launch more blocks: larger batches, or several kernels at a time in streams.",
+}
+
+
+def of_kernels(made: Sequence[Section], limits: Section, command: str) -> list[Section]:
+    """Return the answer where metrics say what limits kernels, and there is no time line."""
+    rows = [row for row in limits.rows() if row["limit"]]
+    by_limit = Counter(row["limit"] for row in rows)
+    counted = ", ".join(f"{count:,} by {limit}" for limit, count in by_limit.most_common())
+    lines = [*caveats(noted([*made, limits]))]
+    if made[0].table is not None:
+        lines += recorded(made[0].rows())
+    kernels = "1 kernel" if len(rows) == 1 else f"{len(rows):,} kernels"
+    lines.append(f"What limits {kernels} by their metrics: {counted}.")
+    has_times = any(row["kernel_sum_ns"] for row in rows)
+    for row in rows[:_MOST_ROWS]:
+        time = f"{human(row['kernel_sum_ns'] or 0, Unit.NS):>10}  " if has_times else ""
+        shares = ", ".join(
+            f"{what} {row[f'{what}_pct']:.0f} %"
+            for what in ("compute", "memory")
+            if row[f"{what}_pct"] is not None
+        )
+        head = f"  {time}{row['limit']:<10}  {shares:<26}  "
+        lines.append(f"{head}{shorten_kernel(row['name'], WIDTH - len(head))}")
+    if len(rows) > _MOST_ROWS:
+        lines.append(f"  {len(rows) - _MOST_ROWS:,} more")
+    lines.append("compute, memory: the busiest unit of each, in per cent of its peak.")
+    first = dict.fromkeys(row["limit"] for row in rows[:_MOST_ROWS])
+    lines += [f"{limit}: {_LIMIT_ADVICE[limit]}" for limit in first]
+    more = [
+        f"→ occupancy, stalls, all kernels: nsysconv report {command} kernel_limits",
+        f"→ all metrics: nsysconv report {command} metrics",
+    ]
+    return [words("limits", lines), words("next", more)]
 
 
 def on_metrics(

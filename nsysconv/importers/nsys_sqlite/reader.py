@@ -166,7 +166,7 @@ class ExportReader:
             own_pids=self._own_pids(source) if source in cpus.TABLES else None,
             frames=cpus.frames(self._probe) if source == cpus.SAMPLES else cpus.Frames.NONE,
             records=event_records.find_records(self._probe, "eventId", "globalPid")
-            if source == tables.SYNCS
+            if source == tables.SYNCS and event_records.EVENTS in self._probe.tables
             else None,
             balanced=source == tables.MEMORY_USAGE and is_balanced(self._probe),
         )

@@ -16,7 +16,6 @@ import sqlalchemy as sa
 from nsysconv import codes
 from nsysconv.facts import Fact
 from nsysconv.importers import directives, sqlite_mapping
-from nsysconv.importers.event_records import record_columns
 from nsysconv.importers.nsys_sqlite import cpus
 from nsysconv.importers.sqlite_columns import (
     Expression,
@@ -294,7 +293,7 @@ def _sync(c: SourceColumns, context: ExportContext) -> _Columns:
         **_on_gpu(c, context),
         "stream_id": sa.func.nullif(c["streamId"], NO_DEVICE),
         "event_id": sa.func.nullif(c["eventId"], NO_DEVICE),
-        **record_columns(context.records),
+        **sqlite_mapping.record_columns(context),
         "sync_type": c["syncType"],
     }
 

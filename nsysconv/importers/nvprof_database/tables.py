@@ -13,7 +13,6 @@ import sqlalchemy as sa
 from nsysconv import codes
 from nsysconv.facts import Fact
 from nsysconv.importers import directives, sqlite_mapping
-from nsysconv.importers.event_records import record_columns
 from nsysconv.importers.nvprof_database.names import NameIds
 from nsysconv.importers.sqlite_columns import (
     TIME_LIMIT,
@@ -181,7 +180,7 @@ def _sync(c: SourceColumns, context: DatabaseContext) -> _Columns:
         "pid": _own_process(context),
         "stream_id": _unless_unused(c["streamId"]),
         "event_id": _unless_unused(c["cudaEventId"]),
-        **record_columns(context.records),
+        **sqlite_mapping.record_columns(context),
         **c.renamed(context_id="contextId", correlation_id="correlationId", sync_type="type"),
     }
 
