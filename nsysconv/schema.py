@@ -403,6 +403,7 @@ api_call = _event_table(
     _column("layer", "0 runtime, 1 driver.", codes=codes.API_LAYERS),
     _column("name_id", "The function's symbol, `name.id`; `name.plain` is its documented name."),
     _column("result", "What it returned; 0 is success."),
+    _column("caller_name_id", "The function of the program that called it, `name.id`."),
 )
 
 kernel = _event_table(

@@ -568,6 +568,7 @@ def test_columns_are_those_of_a_select(grown: Path, from_pages: list[int], name:
 def test_few_rows_are_asked_of_sqlite(grown: Path, monkeypatch: MonkeyPatch) -> None:
     asked: list[int] = []
     before = page_reader.read
+    monkeypatch.setattr(connection, "_MOST_SHARED_FILES", 10_000)  # other tests may hold many files open
     monkeypatch.setattr(page_reader, "read", lambda *about: asked.append(about[-1]) or before(*about))
     with open_for_reading(grown) as connection:
         for last in (9_000, 11_000):

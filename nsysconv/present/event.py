@@ -144,6 +144,8 @@ def _whence(row: Row) -> Iterator[str]:
         yield f"{_INDENT}{began}{_latency(row)}"
     elif row["kind"] in ("kernel", "memcpy", "memset", "graph_launch"):
         yield "its launch was not recorded"
+    if row["caller"] is not None:
+        yield f"{_INDENT}called by {_short('kernel:', escaped(row['caller']), _LONG_NAME)}"
     if row["outer_call"] is not None:
         yield f"{_INDENT}inside {row['outer_call']}, which owns what is launched in it"
     if row["operator"] is not None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nsysconv.facts import Fact
-from nsysconv.importers.nsys_sqlite import tables
+from nsysconv.importers.nsys_sqlite import export_context, tables
 from nsysconv.importers.probe import Probe
 from nsysconv.importers.sqlite_columns import TIME_LIMIT, has_columns, has_rows
 from nsysconv.importers.sqlite_mapping import Clock
@@ -250,7 +250,7 @@ def _mpi_ranks(probe: Probe) -> dict[int, int]:
         matches = ((tid, re.fullmatch(r"MPI Rank (\d{1,9})", name)) for tid, name in names)
         rows = [(tid, int(match.group(1))) for tid, match in matches if match]
     return {
-        tables.thread_of(global_tid)[0]: rank
+        export_context.thread_of(global_tid)[0]: rank
         for global_tid, rank in rows
         if isinstance(global_tid, int) and isinstance(rank, int)
     }

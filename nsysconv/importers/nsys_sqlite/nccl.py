@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from nsysconv import codes
 from nsysconv.facts import Fact
-from nsysconv.importers.nsys_sqlite import tables
+from nsysconv.importers.nsys_sqlite import export_context, tables
 from nsysconv.importers.nsys_sqlite.small_tables import Row
 from nsysconv.importers.probe import Probe
 from nsysconv.importers.sqlite_columns import TIME_LIMIT, has_columns, only, texts_by_id
@@ -234,7 +234,10 @@ def _read_ranges(
     ranges, unread = [], []
     decoded: dict[tuple[bytes, int], dict[str, int] | None] = {}
     for row, start, end, thread, domain, name_id, text, has_payload, blob in rows:
-        if not isinstance(thread, int) or (tables.process_of(thread), domain) not in domains:
+        if (
+            not isinstance(thread, int)
+            or (export_context.process_of(thread), domain) not in domains
+        ):
             continue
         payload = None
         if isinstance(blob, bytes):
@@ -345,7 +348,7 @@ def _described(call: _Range, function: _Function, ranks: Mapping[int, int]) -> R
 
 
 def _call_row(call: _Range, function: _Function, ranks: Mapping[int, int], zero: int) -> Row:
-    pid, tid = tables.thread_of(call.global_tid)
+    pid, tid = export_context.thread_of(call.global_tid)
     return {
         **_described(call, function, ranks),
         "kind": _CALL,
@@ -414,7 +417,11 @@ def _read_kernels(probe: Probe, zero: int) -> Iterator[Row]:
         whole = all(isinstance(value, int) or value is None for value in row.values())
         if whole and isinstance(global_pid, int) and _is_interval(row["start_ns"], end, zero):
             duration = end - row["start_ns"]
-            yield row | {"kind": _KERNEL, "pid": tables.process_of(global_pid), "dur_ns": duration}
+            yield row | {
+                "kind": _KERNEL,
+                "pid": export_context.process_of(global_pid),
+                "dur_ns": duration,
+            }
 
 
 def _read_launches(probe: Probe, names: set[int]) -> dict[tuple[int, int], tuple[int, int]]:
@@ -433,7 +440,7 @@ def _read_launches(probe: Probe, names: set[int]) -> dict[tuple[int, int], tuple
     ):
         if number and isinstance(thread, int) and isinstance(start, int):
             # A call of the runtime may be recorded beside that of the driver within it.
-            launches.setdefault((tables.thread_of(thread)[0], number), (thread, start))
+            launches.setdefault((export_context.thread_of(thread)[0], number), (thread, start))
     return launches
 
 

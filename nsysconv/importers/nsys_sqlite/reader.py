@@ -11,7 +11,15 @@ from nsysconv import schema
 from nsysconv.facts import Fact
 from nsysconv.importers import directives, event_records, sqlite_mapping
 from nsysconv.importers.contract import NO_GPU_WORK, Options
-from nsysconv.importers.nsys_sqlite import capture, cpus, nccl, small_tables, tables
+from nsysconv.importers.nsys_sqlite import (
+    call_chains,
+    capture,
+    cpus,
+    export_context,
+    nccl,
+    small_tables,
+    tables,
+)
 from nsysconv.importers.nsys_sqlite.survey import ExportSurvey, Identities, is_balanced
 from nsysconv.importers.probe import Probe
 from nsysconv.importers.sqlite_columns import (
@@ -77,7 +85,7 @@ class ExportReader:
     def _batches(self) -> Batches:
         # API calls come first, then GPU operations and the rest. The small tables come when all scans
         # are done.
-        copied: list[tables.ExportMapping] = []
+        copied: list[export_context.ExportMapping] = []
         try:
             for mapping in tables.MAPPINGS:
                 if mapping.source in self._sources:
@@ -112,7 +120,7 @@ class ExportReader:
 
     # -- rows of events
 
-    def _event_rows(self, mapping: tables.ExportMapping) -> SourceRows | None:
+    def _event_rows(self, mapping: export_context.ExportMapping) -> SourceRows | None:
         if reason := sqlite_mapping.unreadable_reason(self._probe, mapping):
             self._leave_unread(mapping.source, reason)
             return None
@@ -149,13 +157,13 @@ class ExportReader:
         if note not in self._notes:
             self._notes.append(note)
 
-    def _context(self, mapping: tables.ExportMapping) -> tables.ExportContext:
+    def _context(self, mapping: export_context.ExportMapping) -> export_context.ExportContext:
         source, names_device = mapping.source, "deviceId" in mapping.needs
         devices = None
         if names_device:
             ids = self._survey.devices_of(tables.GPU_TABLES)
             devices = small_tables.find_devices(self._gpus, ids)
-        return tables.ExportContext(
+        return export_context.ExportContext(
             zero=self._clock.zero,
             device=devices.expression() if devices else lambda pid, ordinal: ordinal,
             only_pid=self._only_pid(mapping) if names_device else None,
@@ -165,13 +173,14 @@ class ExportReader:
             nameless=source == tables.KERNEL and bool(self._nameless_kernels),
             own_pids=self._own_pids(source) if source in cpus.TABLES else None,
             frames=cpus.frames(self._probe) if source == cpus.SAMPLES else cpus.Frames.NONE,
+            callers=self._callers if source == tables.RUNTIME else None,
             records=event_records.find_records(self._probe, "eventId", "globalPid")
             if source == tables.SYNCS and event_records.EVENTS in self._probe.tables
             else None,
             balanced=source == tables.MEMORY_USAGE and is_balanced(self._probe),
         )
 
-    def _only_pid(self, mapping: tables.ExportMapping) -> int | None:
+    def _only_pid(self, mapping: export_context.ExportMapping) -> int | None:
         source = mapping.source
         if "globalPid" in self._probe.tables[source].columns:
             # A constant is cheaper to store than arithmetic on every row.
@@ -209,7 +218,7 @@ class ExportReader:
         facts = frozenset({fact})
         self._notes.append(Note(slug, Severity.APPROXIMATED, text, count, source, facts))
 
-    def _constants(self, mapping: tables.ExportMapping) -> dict[str, int]:
+    def _constants(self, mapping: export_context.ExportMapping) -> dict[str, int]:
         # The result has the process and the device of a table if all of its rows have the same.
         ids = self._survey.of_table(mapping.source)
         if mapping.source in ids.suspects or ids.anonymous:
@@ -225,7 +234,7 @@ class ExportReader:
     @cached_property
     def _ids(self) -> Identities:
         ids, (functions, libraries) = self._survey.all_tables(), self._frame_names
-        ids.name_ids |= functions | libraries
+        ids.name_ids |= functions | libraries | (self._callers.names if self._callers else set())
         ids.path_ids |= libraries
         return ids
 
@@ -234,6 +243,12 @@ class ExportReader:
         if cpus.SAMPLES not in self._sources:
             return set(), set()
         return cpus.frame_names(self._probe, self._survey.all_tables().pids)
+
+    @cached_property
+    def _callers(self) -> call_chains.Callers | None:
+        if call_chains.CHAINS not in self._probe.tables or tables.RUNTIME not in self._sources:
+            return None
+        return call_chains.find_callers(self._probe, tables.RUNTIME, tables.STRINGS[0])
 
     @cached_property
     def _devices(self) -> small_tables.Devices:
@@ -263,7 +278,7 @@ class ExportReader:
         return small_tables.metric_names(self._probe, self._ids.metrics)
 
     @cached_property
-    def _metrics(self) -> tuple[tuple[tables.Metric, ...], list[dict[str, Any]]]:
+    def _metrics(self) -> tuple[tuple[export_context.Metric, ...], list[dict[str, Any]]]:
         return small_tables.describe_metrics(
             self._ids.metrics, self._metric_names, self._devices.sampled, self._made_ids(1)
         )
@@ -342,6 +357,8 @@ class ExportReader:
         ids = {source: self._survey.of_table(source).name_ids for source in self._sources}
         if cpus.SAMPLES in ids:
             ids[cpus.SAMPLES] = set[int]().union(*self._frame_names)
+        if self._callers:
+            ids[tables.RUNTIME] = ids[tables.RUNTIME] | self._callers.names
         lacking = self._survey.of_table(tables.KERNEL).full_name_ids & self._nameless_kernels
         if lacking:
             others = set[int]().union(
@@ -408,7 +425,7 @@ class ExportReader:
         return has_rows(self._probe, source)
 
 
-def _is_checked_first(mapping: tables.ExportMapping) -> bool:
+def _is_checked_first(mapping: export_context.ExportMapping) -> bool:
     # Arithmetic on ids that are not numbers, or looking them up, would go unnoticed: such tables are
     # guarded before their rows are copied.
     return "deviceId" in mapping.needs or bool(mapping.alias)
@@ -418,7 +435,13 @@ def _is_checked_first(mapping: tables.ExportMapping) -> bool:
 
 _READ = {
     *tables.EVENT_SOURCES,
-    *(event_records.EVENTS, cpus.CHAINS, tables.PAYLOAD_SCHEMAS, tables.PAYLOAD_ENTRIES),
+    *(
+        event_records.EVENTS,
+        call_chains.CHAINS,
+        cpus.CHAINS,
+        tables.PAYLOAD_SCHEMAS,
+        tables.PAYLOAD_ENTRIES,
+    ),
     *(capture.READ | capture.PRIVATE | capture.ENUMERATIONS),
 }
 

@@ -13,7 +13,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from nsysconv import codes
-from nsysconv.importers.nsys_sqlite import tables
+from nsysconv.importers.nsys_sqlite import export_context, tables
 from nsysconv.importers.nsys_sqlite.capture import Capture
 from nsysconv.importers.nsys_sqlite.survey import Identities
 from nsysconv.importers.probe import Probe
@@ -64,7 +64,7 @@ def thread_rows(probe: Probe, ids: Identities) -> list[Row]:
     """Return threads with events; a name given through NVTX wins over the system's."""
     columns = {"global_tid": "globalTid", "priority": "priority"}
     priorities = {
-        tables.thread_of(row["global_tid"]): row["priority"]
+        export_context.thread_of(row["global_tid"]): row["priority"]
         for row in integer_rows(probe, "ThreadNames", columns)
         if row["global_tid"] is not None
     }
@@ -94,7 +94,7 @@ def _by_thread(rows: Iterable[tuple[Any, ...]]) -> Iterator[_NamedThread]:
     for global_tid, *numbers, name in rows:
         if isinstance(global_tid, int) and isinstance(name, str):
             whole = [number if isinstance(number, int) else None for number in numbers]
-            yield tables.thread_of(global_tid), whole, name
+            yield export_context.thread_of(global_tid), whole, name
 
 
 def _nvtx_names(
@@ -523,7 +523,7 @@ def describe_metrics(
     names: Mapping[tuple[int, int], str],
     devices: Mapping[int, int],
     name_id: Callable[[int], int],
-) -> tuple[tuple[tables.Metric, ...], list[Row]]:
+) -> tuple[tuple[export_context.Metric, ...], list[Row]]:
     """Return the metrics, and rows of `name` for them; a metric has one name on all GPUs.
 
     `devices`: our number of each sampled GPU; `name_id`: the id for the name at a place among all.
@@ -531,7 +531,7 @@ def describe_metrics(
     shown = {pair: names.get(pair) or f"[metric {pair[1]}]" for pair in sorted(ids)}
     name_ids = {text: name_id(place) for place, text in enumerate(sorted(set(shown.values())))}
     metrics = tuple(
-        tables.Metric(
+        export_context.Metric(
             *pair,
             name_id=name_ids[text],
             device_id=devices.get(pair[0] & _GPU_BITS),

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from nsysconv.importers import directives
-from nsysconv.importers.nsys_sqlite import cpus, tables
+from nsysconv.importers.nsys_sqlite import cpus, export_context, tables
 from nsysconv.importers.probe import MIN_ROWS_FOR_PAGES, Probe
 from nsysconv.importers.sqlite_columns import (
     as_whole_number,
@@ -229,14 +229,14 @@ def _is_imported(source: str, row: dict[str, int]) -> bool:
 def _note_process(ids: Identities, source: str, row: dict[str, int]) -> None:
     for column in ("globalTid", "globalPid"):
         if column in row:
-            pid = tables.process_of(row[column])
+            pid = export_context.process_of(row[column])
             if pid is None:
                 ids.suspects.add(source)
                 continue
             ids.pids.add(pid)
             ids.virtual_machines.add(row[column] >> 48)
             if column == "globalTid":
-                ids.threads.add(tables.thread_of(row[column]))
+                ids.threads.add(export_context.thread_of(row[column]))
             elif source in tables.GPU_WORK:
                 ids.gpu_pids.add(pid)
 
@@ -253,7 +253,7 @@ def _note_names(ids: Identities, source: str, row: dict[str, int]) -> None:
 def _note_ordinals(ids: Identities, source: str, row: dict[str, int]) -> None:
     if source not in tables.GPU_TABLES or "deviceId" not in row:
         return
-    pid = tables.process_of(row["globalPid"]) if "globalPid" in row else None
+    pid = export_context.process_of(row["globalPid"]) if "globalPid" in row else None
     is_work = source in tables.GPU_WORK
     # A synchronization of a whole context names no device of its own.
     if not is_work and row["deviceId"] == tables.NO_DEVICE:

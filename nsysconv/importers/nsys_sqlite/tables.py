@@ -7,16 +7,25 @@ Column sets by version: docs/formats/nsys.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import NamedTuple
-
 import sqlalchemy as sa
 
 from nsysconv import codes
 from nsysconv.facts import Fact
 from nsysconv.importers import directives, sqlite_mapping
 from nsysconv.importers.nsys_sqlite import cpus
+from nsysconv.importers.nsys_sqlite.export_context import (
+    Columns,
+    ExportContext,
+    ExportMapping,
+    Metric,
+    gpu_pid,
+    moment,
+    of_thread,
+    on_gpu,
+    on_thread,
+    pid_of,
+    tid,
+)
 from nsysconv.importers.sqlite_columns import (
     Expression,
     SourceColumns,
@@ -108,103 +117,6 @@ OTHER_KINDS = frozenset({CATEGORY, THREAD_NAME, *range(64, 70), *range(72, 77)})
 _DRIVER_OVERHEAD = (2, 6, 7, 8)
 
 
-class Metric(NamedTuple):
-    """One metric of one GPU as `GPU_METRICS` numbers it, and what its samples become."""
-
-    type_id: int
-    metric_id: int
-    name_id: int
-    device_id: int | None
-    unit: int
-    is_clock: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class ExportContext(sqlite_mapping.MappingContext):
-    """Decisions of the survey of an export for a mapping.
-
-    `device`: (pid, ordinal) as expressions -> our device_id. `only_pid`: the process of all rows of this
-    table, if there is only one. `driver_names`: name ids of driver functions, for API tables that do not
-    distinguish the layers; None for others. `metrics`: those that were sampled. `balanced`: every release
-    of device memory has its allocation. `nameless`: the file lacks names of kernels. `own_pids`: the
-    processes that are read of a table of CPUs; None: all. `frames`: where samples' functions are.
-    """
-
-    device: Callable[[Expression, Expression], Expression]
-    only_pid: int | None
-    driver_names: tuple[int, ...] | None
-    metrics: tuple[Metric, ...] = ()
-    balanced: bool = False
-    nameless: bool = False
-    own_pids: frozenset[int] | None = None
-    frames: cpus.Frames = cpus.Frames.NONE
-
-
-ExportMapping = sqlite_mapping.TableMapping[ExportContext]
-_Columns = dict[str, Expression]
-
-
-# -- what means the same in many tables: times, processes, threads and devices
-#
-# A `globalTid` or `globalPid` packs a virtual machine, a process (24 bits) and a thread (24 bits) into
-# one number.
-
-_ID_MASK = 0xFFFFFF
-
-
-def process_of(global_id: int) -> int | None:
-    """Return the process of a global id; 0 names none."""
-    return global_id >> 24 & _ID_MASK or None
-
-
-def thread_of(global_tid: int) -> tuple[int, int]:
-    """Return the process, 0 for none, and thread of a global id."""
-    return global_tid >> 24 & _ID_MASK, global_tid & _ID_MASK
-
-
-def _tid(global_tid: Expression) -> Expression:
-    return global_tid.op("&")(_ID_MASK)
-
-
-def _pid(global_id: Expression, context: ExportContext) -> Expression:
-    # 0 names no process, which is looked for only in careful selects.
-    number = global_id.op(">>")(24).op("&")(_ID_MASK)
-    return sa.func.nullif(number, 0) if context.careful else number
-
-
-def _gpu_pid(c: SourceColumns, context: ExportContext) -> Expression:
-    if context.only_pid is not None:
-        return sa.literal_column(str(context.only_pid))
-    return _pid(c["globalPid"], context) if "globalPid" in c else sa.null()
-
-
-def _moment(time: Expression, context: ExportContext) -> Expression:
-    if not context.zero:
-        return time
-    # Among times of day, 0 is no time.
-    return (sa.func.nullif(time, 0) if context.careful else time) - context.zero
-
-
-def _of_thread(c: SourceColumns, context: ExportContext) -> _Columns:
-    return {"pid": _pid(c["globalTid"], context), "tid": _tid(c["globalTid"])}
-
-
-def _on_thread(c: SourceColumns, context: ExportContext) -> _Columns:
-    return sqlite_mapping.interval(c, _moment(c["start"], context), context) | _of_thread(
-        c, context
-    )
-
-
-def _on_gpu(c: SourceColumns, context: ExportContext) -> _Columns:
-    pid = _gpu_pid(c, context)
-    return {
-        **sqlite_mapping.interval(c, _moment(c["start"], context), context),
-        "pid": pid,
-        "device_id": context.device(pid, c["deviceId"]),
-        **c.renamed(context_id="contextId", stream_id="streamId", correlation_id="correlationId"),
-    }
-
-
 def _memory_kind(number: Expression) -> Expression:
     return known_code(number, LAST_MEMORY_KIND, LAST_MEMORY_KIND)
 
@@ -217,7 +129,7 @@ _STRINGS = sa.table(STRINGS[0], sa.column("id"), sa.column("value"), schema=SOUR
 _TEXTS = sa.select(_STRINGS.c.id).where(sa.func.typeof(_STRINGS.c.value) == "text")
 
 
-def _kernel(c: SourceColumns, context: ExportContext) -> _Columns:
+def _kernel(c: SourceColumns, context: ExportContext) -> Columns:
     names = [c[name] for name in NAMES_OF_KERNELS]
     if context.nameless:
         # The best name is the first of a kernel's names whose text is in the file, or the full name if
@@ -229,7 +141,7 @@ def _kernel(c: SourceColumns, context: ExportContext) -> _Columns:
         names[1:] = (sa.case((n.in_(_TEXTS), n), (best.not_in(_TEXTS), n)) for n in names[1:])
         names[0] = best
     return {
-        **_on_gpu(c, context),
+        **on_gpu(c, context),
         **dict(zip(("name_id", "short_name_id", "mangled_name_id"), names, strict=True)),
         **c.renamed(**sqlite_mapping.LAUNCH_COLUMNS),
         **c.renamed(green_context_id="greenContextId", graph_node_id="graphNodeId"),
@@ -239,10 +151,10 @@ def _kernel(c: SourceColumns, context: ExportContext) -> _Columns:
 # -- copies, memsets, graphs, synchronizations
 
 
-def _memcpy(c: SourceColumns, context: ExportContext) -> _Columns:
-    peer = context.device(_gpu_pid(c, context), sqlite_mapping.peer_device(c))
+def _memcpy(c: SourceColumns, context: ExportContext) -> Columns:
+    peer = context.device(gpu_pid(c, context), sqlite_mapping.peer_device(c))
     return {
-        **_on_gpu(c, context),
+        **on_gpu(c, context),
         **c.renamed(green_context_id="greenContextId", bytes="bytes"),
         "direction": known_code(c["copyKind"], PTOP, 0),
         "src_kind": _memory_kind(c["srcKind"]),
@@ -256,41 +168,41 @@ def _is_no_migration(c: SourceColumns, context: ExportContext) -> Expression:
     return sa.func.coalesce(c["copyKind"], 0).not_in(MIGRATION_KINDS)
 
 
-def _migration(c: SourceColumns, context: ExportContext) -> _Columns:
+def _migration(c: SourceColumns, context: ExportContext) -> Columns:
     direction = sa.case(_MIGRATION_DIRECTION, value=c["copyKind"])
     own = c.renamed(bytes="bytes", cause="migrationCause", address="virtualAddress")
-    return {**_on_gpu(c, context), **own, "direction": direction}
+    return {**on_gpu(c, context), **own, "direction": direction}
 
 
 def _is_migration(c: SourceColumns, context: ExportContext) -> Expression:
     return c["copyKind"].in_(MIGRATION_KINDS)
 
 
-def _memset(c: SourceColumns, context: ExportContext) -> _Columns:
+def _memset(c: SourceColumns, context: ExportContext) -> Columns:
     return {
-        **_on_gpu(c, context),
+        **on_gpu(c, context),
         **c.renamed(green_context_id="greenContextId", bytes="bytes", value="value"),
         "memory_kind": _memory_kind(c["memKind"]),
         "graph_node_id": c["graphNodeId"],
     }
 
 
-def _graph_launch(c: SourceColumns, context: ExportContext) -> _Columns:
-    return _on_gpu(c, context) | c.renamed(graph_id="graphId", graph_exec_id="graphExecId")
+def _graph_launch(c: SourceColumns, context: ExportContext) -> Columns:
+    return on_gpu(c, context) | c.renamed(graph_id="graphId", graph_exec_id="graphExecId")
 
 
-def _graph_node(c: SourceColumns, context: ExportContext) -> _Columns:
+def _graph_node(c: SourceColumns, context: ExportContext) -> Columns:
     return {
-        "start_ns": _moment(c["start"], context),
-        **_of_thread(c, context),
+        "start_ns": moment(c["start"], context),
+        **of_thread(c, context),
         **c.renamed(graph_node_id="graphNodeId", original_graph_node_id="originalGraphNodeId"),
         "name_id": c["nameId"],
     }
 
 
-def _sync(c: SourceColumns, context: ExportContext) -> _Columns:
+def _sync(c: SourceColumns, context: ExportContext) -> Columns:
     return {
-        **_on_gpu(c, context),
+        **on_gpu(c, context),
         "stream_id": sa.func.nullif(c["streamId"], NO_DEVICE),
         "event_id": sa.func.nullif(c["eventId"], NO_DEVICE),
         **sqlite_mapping.record_columns(context),
@@ -301,14 +213,14 @@ def _sync(c: SourceColumns, context: ExportContext) -> _Columns:
 # -- memory that a program took and gave back
 
 
-def _memory_event(c: SourceColumns, context: ExportContext) -> _Columns:
-    pid, kind = _gpu_pid(c, context), c["memKind"]
+def _memory_event(c: SourceColumns, context: ExportContext) -> Columns:
+    pid, kind = gpu_pid(c, context), c["memKind"]
     device = context.device(pid, c["deviceId"])
     is_on_host = sa.func.coalesce(kind, LAST_MEMORY_KIND).in_(_HOST_KINDS)
     in_use = sa.literal_column("running.in_use", sa.BigInteger)
     return {
         # Some releases write 0 for all of them.
-        "start_ns": _moment(sa.func.nullif(c["start"], 0), context),
+        "start_ns": moment(sa.func.nullif(c["start"], 0), context),
         "pid": pid,
         "device_id": sa.case((~is_on_host, device)),
         **c.renamed(context_id="contextId", address="address"),
@@ -332,7 +244,7 @@ def _with_running_sum(c: SourceColumns, context: ExportContext) -> sa.FromClause
     if not _adds_up(context):
         return c.table
     every = SourceColumns(c.source, alias="every")
-    device = context.device(_gpu_pid(every, context), every["deviceId"])
+    device = context.device(gpu_pid(every, context), every["deviceId"])
     order = (every["start"], every.row_id)
     in_use = sa.func.sum(_signed_bytes(every)).over(
         partition_by=device, order_by=order, rows=(None, 0)
@@ -349,10 +261,10 @@ def _with_running_sum(c: SourceColumns, context: ExportContext) -> sa.FromClause
 # -- page faults on unified memory
 
 
-def _cpu_fault(c: SourceColumns, context: ExportContext) -> _Columns:
+def _cpu_fault(c: SourceColumns, context: ExportContext) -> Columns:
     return {
-        "start_ns": _moment(c["start"], context),
-        "pid": _pid(c["globalPid"], context),
+        "start_ns": moment(c["start"], context),
+        "pid": pid_of(c["globalPid"], context),
         "kind": code(codes.PAGE_FAULT_KINDS, "cpu"),
         "count": sa.literal_column("1"),
         **c.renamed(address="address", instruction_id="CpuInstruction", module_id="module"),
@@ -360,10 +272,10 @@ def _cpu_fault(c: SourceColumns, context: ExportContext) -> _Columns:
     }
 
 
-def _gpu_fault(c: SourceColumns, context: ExportContext) -> _Columns:
-    pid = _gpu_pid(c, context)
+def _gpu_fault(c: SourceColumns, context: ExportContext) -> Columns:
+    pid = gpu_pid(c, context)
     return {
-        **sqlite_mapping.interval(c, _moment(c["start"], context), context),
+        **sqlite_mapping.interval(c, moment(c["start"], context), context),
         "pid": pid,
         "device_id": context.device(pid, c["deviceId"]),
         "kind": code(codes.PAGE_FAULT_KINDS, "gpu"),
@@ -377,7 +289,7 @@ def _gpu_fault(c: SourceColumns, context: ExportContext) -> _Columns:
 _HERTZ = 1_000_000
 
 
-def _sample(c: SourceColumns, context: ExportContext) -> _Columns:
+def _sample(c: SourceColumns, context: ExportContext) -> Columns:
     known = {
         name: sa.literal_column(f"known.{name}", sa.BigInteger) if context.metrics else sa.null()
         for name in ("device_id", "name_id", "unit", "is_clock")
@@ -392,7 +304,7 @@ def _sample(c: SourceColumns, context: ExportContext) -> _Columns:
     is_hertz = (known.pop("is_clock") == 1) & (number >= _HERTZ)
     megahertz = number.op("/")(sa.literal_column(f"{_HERTZ}.0"))
     return {
-        "start_ns": _moment(c["timestamp"], context),
+        "start_ns": moment(c["timestamp"], context),
         **known,
         "kind": code(codes.METRIC_KINDS, "metric"),
         "value_avg": sa.case((is_hertz, megahertz), else_=value),
@@ -410,22 +322,23 @@ def _with_metrics(c: SourceColumns, context: ExportContext) -> sa.FromClause:
 # -- what threads did: API calls, ranges, overhead, OS runtime, MPI, libraries, OpenACC and OpenMP
 
 
-def _api_call(c: SourceColumns, context: ExportContext) -> _Columns:
+def _api_call(c: SourceColumns, context: ExportContext) -> Columns:
     layer = whole_number(c["eventClass"]) if context.careful else c["eventClass"]
     if context.driver_names is not None:
         is_driver = c["nameId"].in_(context.driver_names)
         layer = sa.case((is_driver, _DRIVER_CLASS), else_=_RUNTIME_CLASS)
     own = c.renamed(correlation_id="correlationId", name_id="nameId", result="returnValue")
-    return {**_on_thread(c, context), **own, "layer": layer}
+    callers = {} if context.callers is None else context.callers.columns
+    return {**on_thread(c, context), **own, "layer": layer, **callers}
 
 
-def _range(c: SourceColumns, context: ExportContext) -> _Columns:
+def _range(c: SourceColumns, context: ExportContext) -> Columns:
     start, thread = c["start"], c["globalTid"]
     return {
-        "start_ns": _moment(start, context),
+        "start_ns": moment(start, context),
         "dur_ns": sa.case((c["eventType"] != MARK, c["end"] - start)),
-        **_of_thread(c, context),
-        "end_tid": sa.case((c["endGlobalTid"] != thread, _tid(c["endGlobalTid"]))),
+        **of_thread(c, context),
+        "end_tid": sa.case((c["endGlobalTid"] != thread, tid(c["endGlobalTid"]))),
         "kind": sa.case(RANGE_KINDS, value=c["eventType"]),
         "domain_id": sa.func.coalesce(c["domainId"], 0),
         "category_id": sa.func.nullif(c["category"], 0),
@@ -438,27 +351,27 @@ def _is_range(c: SourceColumns, context: ExportContext) -> Expression:
     return c["eventType"].in_(tuple(RANGE_KINDS))
 
 
-def _overhead(c: SourceColumns, context: ExportContext) -> _Columns:
+def _overhead(c: SourceColumns, context: ExportContext) -> Columns:
     kind: Expression = sa.literal_column("0")
     if c.source.name == CUPTI_OVERHEAD:
         kind = sa.case((c["overheadType"].in_(_DRIVER_OVERHEAD), 1), else_=0)
-    return {**_on_thread(c, context), "kind": kind, "name_id": c["nameId"]}
+    return {**on_thread(c, context), "kind": kind, "name_id": c["nameId"]}
 
 
-def _osrt_call(c: SourceColumns, context: ExportContext) -> _Columns:
+def _osrt_call(c: SourceColumns, context: ExportContext) -> Columns:
     own = c.renamed(name_id="nameId", result="returnValue", nesting_level="nestingLevel")
-    return _on_thread(c, context) | own
+    return on_thread(c, context) | own
 
 
 def _is_of_profile(c: SourceColumns, context: ExportContext) -> Expression | None:
     if context.own_pids is None:
         return None
-    return _pid(c["globalTid"], context).in_(sorted(context.own_pids))
+    return pid_of(c["globalTid"], context).in_(sorted(context.own_pids))
 
 
-def _mpi_call(c: SourceColumns, context: ExportContext) -> _Columns:
+def _mpi_call(c: SourceColumns, context: ExportContext) -> Columns:
     return {
-        **_on_thread(c, context),
+        **on_thread(c, context),
         "kind": code(codes.MPI_KINDS, MPI[c.source.name]),
         **c.renamed(name_id="textId", tag="tag", remote_rank="remoteRank", root_rank="rootRank"),
         **c.renamed(bytes="size", recv_bytes="recvSize", communicator_id="commHandle"),
@@ -474,12 +387,12 @@ def _is_first_of_wait(c: SourceColumns, context: ExportContext) -> Expression | 
     return c.row_id.in_(first.correlate(None))
 
 
-def _operator(c: SourceColumns, context: ExportContext) -> _Columns:
+def _operator(c: SourceColumns, context: ExportContext) -> Columns:
     kind = "library_call" if c.source.name in LIBRARIES else "directive"
     name = c["nameId"]
     if c.source.name in OPENACC:
         name = directives.name_id_column(c, context.construct_ids)
-    return {**_on_thread(c, context), "kind": code(codes.OPERATOR_KINDS, kind), "name_id": name}
+    return {**on_thread(c, context), "kind": code(codes.OPERATOR_KINDS, kind), "name_id": name}
 
 
 # -- all tables
@@ -489,7 +402,15 @@ _ON_THREAD = frozenset({"start", "end", "globalTid"})
 
 # API calls first: while they are copied, other threads survey the GPU tables.
 MAPPINGS = (
-    ExportMapping("api_call", RUNTIME, _api_call, _ON_THREAD, classes=_CALL_CLASSES),
+    ExportMapping(
+        "api_call",
+        RUNTIME,
+        _api_call,
+        _ON_THREAD,
+        join=lambda c, context: context.callers.join(c) if context.callers else c.table,
+        alias="call",
+        classes=_CALL_CLASSES,
+    ),
     ExportMapping("kernel", KERNEL, _kernel, _ON_GPU),
     ExportMapping("memcpy", MEMCPY, _memcpy, _ON_GPU, _is_no_migration),
     ExportMapping("memset", MEMSET, _memset, _ON_GPU),
@@ -516,7 +437,7 @@ MAPPINGS = (
     ExportMapping(
         "cpu_switch",
         cpus.SCHEDULING,
-        lambda c, context: cpus.switch(c, _moment(c["start"], context), _of_thread(c, context)),
+        lambda c, context: cpus.switch(c, moment(c["start"], context), of_thread(c, context)),
         frozenset({"start", "globalTid", "isSchedIn"}),
         _is_of_profile,
     ),
@@ -524,7 +445,7 @@ MAPPINGS = (
         "cpu_sample",
         cpus.SAMPLES,
         lambda c, context: cpus.sample(
-            c, _moment(c["start"], context), _of_thread(c, context), context.frames
+            c, moment(c["start"], context), of_thread(c, context), context.frames
         ),
         frozenset({"start", "globalTid"}),
         _is_of_profile,

@@ -14,8 +14,9 @@ import numpy as np
 
 from nsysconv.errors import NotRecorded, UsageError
 from nsysconv.facts import Fact
+from nsysconv.names import shorten_kernel
 from nsysconv.queries.contract import Array, Request
-from nsysconv.report import Unit, human
+from nsysconv.report import MISSING, Unit, human
 from nsysconv.threads import ThreadSafeCache, cached_property
 from nsysconv.timeline.account import Account, account_span, default_account
 from nsysconv.timeline.arrays import among, blocks, counts, distinct, factorize, indices, take
@@ -26,6 +27,7 @@ from nsysconv.timeline.kernel_categories import kernel_names
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.vendors import is_of_amd
 
+_CALLER = 40
 _OF_COPIES = ("direction", "bytes", "src_kind", "dst_kind")
 
 SAVING, COST, RISK = "saving", "cost", "risk"
@@ -252,10 +254,22 @@ class Scene:
         return united(((calls.start.take(p), calls.end.take(p)) for p in parts), len(which))
 
     def names_of(self, which: Array) -> str:
-        """Return the names of calls, those with most calls first, at most two."""
+        """Return the names of calls, those with most calls first, at most two, and who called them."""
         group, (ids,) = factorize(self.timeline.calls.name_id.take(which))
         most = ids[np.argsort(-counts(group, len(ids)), kind="stable")].tolist()
-        return ", ".join(list(dict.fromkeys(self.timeline.call_names[i] for i in most))[:2])
+        names = ", ".join(list(dict.fromkeys(self.timeline.call_names[i] for i in most))[:2])
+        return f"{names}{self._called_by(which)}"
+
+    def _called_by(self, which: Array) -> str:
+        # The clause names the function of the program that made most of these calls, if that is recorded.
+        profile = self.timeline.profile
+        column = profile.columns("api_call", ("caller_name_id",))["caller_name_id"]
+        callers = take(column, self.timeline.calls.row.take(which))
+        group, (ids,) = factorize(callers[callers != MISSING])
+        if not len(ids):
+            return ""
+        most = int(ids[counts(group, len(ids)).argmax()])
+        return f" called by {shorten_kernel(profile.names(np.array([most]))[most], _CALLER)}"
 
     def most_idle(
         self, which: Array, low: int, high: int, taken: Union | None = None
@@ -284,6 +298,7 @@ class Scene:
         With it comes the id of the longest call of that name; None where there is no such time.
         """
         name, time, calls = self.most_idle(which, low, high)
+        name = f"{name}{self._called_by(calls)}" if name else ""
         clause = f", {human(time, Unit.NS)} of it in {name}" if name else ""
         return clause, self.longest_call(calls)
 

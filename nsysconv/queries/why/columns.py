@@ -57,6 +57,7 @@ def _columns() -> Iterator[Column]:
     yield Column("call_name", Unit.TEXT, "That call's name.")
     yield Column("call_start_ns", Unit.NS, "When it began.")
     yield duration_column("call_dur_ns", "How long it took.")
+    yield Column("caller", Unit.TEXT, "The function of the program that made the call.")
     yield _event("outer_call", "The outermost API call that a call lies in; null: itself")
     yield _event("operator", "The innermost operator that it, or its call, lies in")
     yield Column("operator_name", Unit.TEXT, "That operator's name.")

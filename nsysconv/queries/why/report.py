@@ -397,9 +397,17 @@ class _Asked:
         return {
             "tid": tid,
             "thread": self.threads.get((pid, tid)),
+            "caller": self._caller(call),
             **self._lies_in(pid, tid, (start, end), "api_call", 0),
             "step": self._step(pid, start),
         }
+
+    def _caller(self, call: int) -> str | None:
+        names = self._column("api_call", "caller_name_id")
+        caller = int(names[self.timeline.calls.row[call]])
+        if caller == MISSING:
+            return None
+        return self.timeline.profile.names(np.array([caller])).get(caller)
 
     def _lies_in(
         self, pid: int, tid: int, time: tuple[int, int], kind: str, place: int
