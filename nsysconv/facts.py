@@ -40,6 +40,7 @@ class Fact(StrEnum):
     PYTHON_FUNCTIONS = "python_functions", "Python functions"
     COLLECTIVES = "collectives", "collective communication"
     MEMORY_EVENTS = "memory_events", "allocations and frees of memory"
+    MEMORY_BLOCKS = "memory_blocks", "blocks of memory held at the end"
     DIRECTIVES = "directives", "constructs of OpenACC and OpenMP"
     LIBRARY_CALLS = "library_calls", "calls of cuBLAS and cuDNN"
     MPI_CALLS = "mpi_calls", "MPI calls"
