@@ -1,0 +1,396 @@
+"""Rows of a memory snapshot: its events in order, the blocks at its end, and their call stacks."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nsysconv import codes, schema
+from nsysconv.errors import InputError
+from nsysconv.facts import Fact
+from nsysconv.importers.pytorch_snapshot.plain_pickle import load, paused_collector
+from nsysconv.notes import Note, Severity
+from nsysconv.report import MISSING
+from nsysconv.store.recording import ArrayRows, ProfileAttributes, Summary, rows_of
+
+if TYPE_CHECKING:
+    from nsysconv.importers.probe import Probe
+    from nsysconv.store.recording import Batches
+
+Array = np.ndarray
+_Row = Mapping[str, Any]
+
+_BLOCK, _SEGMENT, _OOM = range(len(codes.MEMORY_EVENT_KINDS))
+# What an action is, and whether memory was taken (1) or given back (-1). Between the request to free a
+# block and its completion another stream still uses it: it is in use until then.
+_ACTIONS = {
+    "alloc": (_BLOCK, 1),
+    "free_completed": (_BLOCK, -1),
+    "free": (_BLOCK, -1),
+    "segment_alloc": (_SEGMENT, 1),
+    "segment_map": (_SEGMENT, 1),
+    "segment_free": (_SEGMENT, -1),
+    "segment_unmap": (_SEGMENT, -1),
+    "oom": (_OOM, 1),
+}
+_NO_MEMORY = ("free_requested", "snapshot")
+_STATES = {
+    "active_allocated": codes.MEMORY_BLOCK_STATES.index("allocated"),
+    "active_pending_free": codes.MEMORY_BLOCK_STATES.index("awaiting_free"),
+    "active_awaiting_free": codes.MEMORY_BLOCK_STATES.index("awaiting_free"),
+    "inactive": codes.MEMORY_BLOCK_STATES.index("inactive"),
+}
+_INACTIVE = _STATES["inactive"]
+_ROWS_AT_ONCE = 1 << 17
+_NS_PER_US = 1000
+_FACTS = frozenset({Fact.MEMORY_EVENTS, Fact.MEMORY_BLOCKS})
+_MOST_DEVICES = 1 << 16
+
+
+class SnapshotReader:
+    """Reads one file."""
+
+    def __init__(
+        self, probe: Probe, guaranteed: frozenset[Fact], advice: Mapping[Fact, str]
+    ) -> None:
+        """Read nothing yet; `guaranteed` and `advice` are those of the importer."""
+        self._probe, self._guaranteed, self._advice = probe, guaranteed, advice
+        self._stacks = _Stacks()
+        self._left_out: Counter[str] = Counter()
+        self._first_place: dict[str, str] = {}
+        self._annotations = 0
+
+    def batches(self) -> Batches:
+        """Yield the rows of events and blocks, then of devices and names; return the summary."""
+        with paused_collector():
+            events, blocks = self._converted()
+        zero, last = _clock(events)
+        facts = set(self._guaranteed)
+        notes = list(self._probe.notes)
+        for device, own in events.items():
+            kept = own.kind != MISSING
+            if kept.any():
+                facts.add(Fact.MEMORY_EVENTS)
+                yield from _in_parts("memory_event", self._event_rows(device, own, blocks, zero))
+        ids = np.arange(1, len(blocks["state"]) + 1)
+        yield from _in_parts("memory_block", {"id": ids, **blocks})
+        devices = sorted({*np.unique(blocks["device_id"]).tolist(), *events})
+        yield rows_of(schema.device, [{"device_id": i, "ordinal": i} for i in devices])
+        names = [{"id": i, "text": text} for text, i in self._stacks.texts.items()]
+        yield rows_of(schema.name, names)
+        facts |= {Fact.STACKS} if names else set()
+        facts |= {Fact.UTC} if zero is not None else set()
+        attributes = ProfileAttributes(
+            zero_utc_ns=None if zero is None else zero * _NS_PER_US,
+            recording_ns=None if zero is None else (last - zero) * _NS_PER_US,
+        )
+        return Summary(attributes, frozenset(facts), self._advice, [*notes, *self._notes()])
+
+    def _converted(self) -> tuple[dict[int, _Events], dict[str, Array]]:
+        found = load(self._probe.readable, str(self._probe.origin))
+        if isinstance(found, list):  # what torch.cuda.memory_snapshot() returns
+            found = {"segments": found}
+        segments = found.get("segments") if isinstance(found, dict) else None
+        if not isinstance(segments, list):
+            raise InputError(
+                "the pickle has no list of segments: it is no memory snapshot",
+                where=str(self._probe.origin),
+                hint="Dump it with torch.cuda.memory._dump_snapshot().",
+            )
+        blocks = self._blocks(segments)
+        traces = found.get("device_traces", found.get("traces"))
+        traces = traces if isinstance(traces, list) else []
+        annotations = found.get("external_annotations")
+        self._annotations = len(annotations) if isinstance(annotations, list) else 0
+        events = {}
+        for device, trace in enumerate(traces[:_MOST_DEVICES]):
+            if isinstance(trace, list) and trace:
+                events[device] = self._events(device, trace)
+        return events, blocks
+
+    # -- blocks
+
+    def _blocks(self, segments: list[Any]) -> dict[str, Array]:
+        cells: list[tuple[int, ...]] = []
+        for number, segment in enumerate(segments):
+            place = f"segment {number}"
+            device, address = _integers(_rows([segment]), "device", "address").values()
+            blocks = segment.get("blocks") if isinstance(segment, dict) else None
+            if not isinstance(blocks, list) or not 0 <= device[0] < _MOST_DEVICES:
+                self._leave_out("cell-unreadable", place)
+                continue
+            # A file of few bytes can list the same blocks again and again.
+            if len(cells) + len(blocks) > self._probe.size:
+                raise InputError(
+                    "the snapshot lists more blocks than it has bytes",
+                    where=str(self._probe.origin),
+                    hint="It is damaged: dump it again.",
+                )
+            cells += self._blocks_of(int(device[0]), int(address[0]), blocks, place)
+        names = ("device_id", "segment_address", "address", "bytes", "requested_bytes", "state",
+                 "stack_id")  # fmt: skip
+        columns = np.array(cells, np.int64).reshape(-1, len(names)).T
+        return dict(zip(names, columns, strict=True))
+
+    def _blocks_of(
+        self, device: int, address: int, blocks: list[Any], place: str
+    ) -> Iterator[tuple[int, ...]]:
+        rows = _rows(blocks)
+        found = _integers(rows, "address", "size", "requested_size")
+        at, segment = address, address
+        for row, own, size, requested in zip(
+            rows, *(each.tolist() for each in found.values()), strict=True
+        ):
+            state = _STATES.get(_text(row.get("state")), MISSING)
+            # In old layouts blocks have no address, and the last allocation is in their history.
+            at = at if own == MISSING else own
+            if state == MISSING or size < 0:
+                self._leave_out("cell-unreadable", place)
+                continue
+            history = row.get("history")
+            latest = _rows(history[:1])[0] if isinstance(history, list) and history else {}
+            if requested < 0:
+                requested = latest.get("real_size")
+                requested = requested if type(requested) is int and 0 <= requested <= size else size
+            stack = MISSING
+            if state == _INACTIVE:
+                requested = MISSING
+            else:
+                stack = self._stacks.number(row.get("frames") or latest.get("frames"))
+            yield device, segment, at, size, requested, state, stack
+            at = MISSING if at == MISSING else at + size
+
+    # -- events
+
+    def _events(self, device: int, trace: list[Any]) -> _Events:
+        rows = _rows(trace)
+        actions = [_text(row.get("action")) for row in rows]
+        pairs = [_ACTIONS.get(action, (MISSING, 0)) for action in actions]
+        kind, sign = np.array(pairs, np.int64).T
+        cells = _integers(rows, "addr", "size", "time_us", "device_free")
+        bad = (kind != MISSING) & (
+            (cells["size"] < 0) | ((cells["addr"] == MISSING) & (kind != _OOM))
+        )
+        for place in np.flatnonzero(bad).tolist():
+            self._leave_out("cell-unreadable", f"device {device}, event {place}")
+        for place, action in enumerate(actions):
+            if action not in _ACTIONS and action not in _NO_MEMORY:
+                self._leave_out("unknown-code", f"device {device}, event {place}")
+        kind[bad] = MISSING
+        shown = zip(rows, pairs, strict=True)
+        # A block's holder is who allocated it; who freed it is not asked for.
+        stacks = [self._stacks.number(r.get("frames")) if p[1] > 0 else MISSING for r, p in shown]
+        return _Events(kind, sign, np.array(stacks, np.int64), **cells)
+
+    def _event_rows(
+        self, device: int, events: _Events, blocks: Mapping[str, Array], zero: int | None
+    ) -> dict[str, Array]:
+        kept = np.flatnonzero(events.kind != MISSING)
+        kind, sign, address, size, stack = (
+            each[kept]
+            for each in (events.kind, events.sign, events.addr, events.size, events.stack)
+        )
+        mine = blocks["device_id"] == device
+        in_use = mine & (blocks["state"] != _INACTIVE)
+        held = dict(
+            zip(blocks["address"][in_use].tolist(), blocks["requested_bytes"][in_use].tolist(),
+                strict=True)
+        )  # fmt: skip
+        is_block = kind == _BLOCK
+        changes, before = _changes(sign[is_block], address[is_block], size[is_block], held)
+        change = np.zeros(len(kept), np.int64)
+        change[is_block] = changes
+        moved = np.where(kind == _SEGMENT, sign * size, 0)
+        # What was reserved at the end is known, and before it by what came and went.
+        reserved = int(blocks["bytes"][mine].sum()) - moved[::-1].cumsum()[::-1] + moved
+        bytes_ = np.where(is_block & (sign < 0), change, sign * size)
+        return {
+            "start_ns": self._starts(events.time_us, zero)[kept],
+            "device_id": np.full(len(kept), device),
+            "kind": kind,
+            "address": np.where(kind == _OOM, MISSING, address),
+            "bytes": bytes_,
+            "allocated_bytes": before + change.cumsum(),
+            "reserved_bytes": np.maximum(reserved, 0),
+            "free_bytes": np.where(kind == _OOM, events.device_free[kept], MISSING),
+            "stack_id": stack,
+        }
+
+    def _starts(self, time_us: Array, zero: int | None) -> Array:
+        # Events are in their order. Where a clock went back, or was not read, the time before counts.
+        if zero is None or not len(time_us):
+            return np.full(len(time_us), MISSING)
+        ordered = np.maximum.accumulate(np.where(_is_time(time_us), time_us, zero))
+        if count := int(np.count_nonzero(ordered != time_us)):
+            self._left_out["clock"] += count
+        return np.minimum((ordered - zero) * _NS_PER_US, schema.TIME_LIMIT_NS)
+
+    # -- notes
+
+    def _leave_out(self, what: str, place: str) -> None:
+        self._left_out[what] += 1
+        self._first_place.setdefault(what, place)
+
+    def _notes(self) -> Iterator[Note]:
+        for slug, text in (
+            (
+                "cell-unreadable",
+                "blocks and events without a size, an address or a state were left out",
+            ),
+            ("unknown-code", "events of unknown actions were left out"),
+        ):
+            if count := self._left_out[slug]:
+                place = self._first_place[slug]
+                yield Note(slug, Severity.DROPPED, text, count, place, _FACTS)
+        if count := self._left_out["clock"]:
+            text = (
+                "times that are missing, or before that of the event before, are set to the latter"
+            )
+            facts = frozenset({Fact.MEMORY_EVENTS})
+            yield Note("memory-times-unordered", Severity.APPROXIMATED, text, count, "", facts)
+        if self._annotations:
+            text = "annotations of the program are not read"
+            yield Note(
+                "rows-not-read", Severity.INFO, text, self._annotations, "external_annotations"
+            )
+
+
+@dataclass(frozen=True)
+class _Events:
+    # All entries of a trace; `kind` is MISSING for those that are left out.
+    kind: Array
+    sign: Array
+    stack: Array
+    addr: Array
+    size: Array
+    time_us: Array
+    device_free: Array
+
+
+def _changes(
+    sign: Array, address: Array, size: Array, held: Mapping[int, int]
+) -> tuple[Array, int]:
+    # The result has, by event, by how much what is in use grew, and what was in use before them all:
+    # what was freed without having been allocated, and what is `held` at the end without having been.
+    live: dict[int, int] = {}
+    changes, before = [], 0
+    for way, at, bytes_ in zip(sign.tolist(), address.tolist(), size.tolist(), strict=True):
+        if way > 0:
+            changes.append(
+                bytes_ - live.get(at, 0)
+            )  # the block there was freed and nobody recorded it
+            live[at] = bytes_
+        elif at in live:
+            changes.append(-live.pop(at))
+        else:
+            changes.append(-bytes_)
+            before += bytes_
+    before += sum(bytes_ for at, bytes_ in held.items() if at not in live)
+    return np.array(changes, np.int64), before
+
+
+def _clock(events: Mapping[int, _Events]) -> tuple[int | None, int]:
+    # The first and the last time in us since 1970, None where no event has one.
+    times = [own.time_us[_is_time(own.time_us)] for own in events.values()]
+    times = [each for each in times if len(each)]
+    if not times:
+        return None, 0
+    first = min(int(each.min()) for each in times)
+    last = max(int(each.max()) for each in times)
+    return first, min(last, first + schema.TIME_LIMIT_NS // _NS_PER_US)
+
+
+def _is_time(time_us: Array) -> Array:
+    found: Array = (time_us > 0) & (time_us < (1 << 63) // _NS_PER_US)
+    return found
+
+
+def _in_parts(table: str, columns: Mapping[str, Array]) -> Iterator[ArrayRows]:
+    for low in range(0, len(next(iter(columns.values()))), _ROWS_AT_ONCE):
+        part = {name: each[low : low + _ROWS_AT_ONCE] for name, each in columns.items()}
+        yield ArrayRows(table, part)
+
+
+# -- cells, which may be anything
+
+
+def _rows(rows: Sequence[Any]) -> Sequence[_Row]:
+    if all(type(row) is dict for row in rows):
+        return rows
+    return [row if type(row) is dict else {} for row in rows]
+
+
+def _text(value: Any) -> str:
+    return value if type(value) is str else ""
+
+
+def _integers(rows: Sequence[_Row], *names: str) -> dict[str, Array]:
+    # Cells that are no whole numbers of 64 bits are MISSING.
+    found = {}
+    for name in names:
+        values = [row.get(name) for row in rows]
+        if not all(type(value) is int and -(1 << 63) < value < 1 << 63 for value in values):
+            values = [
+                value if type(value) is int and -(1 << 63) < value < 1 << 63 else MISSING
+                for value in values
+            ]
+        found[name] = np.array(values, np.int64)
+    return found
+
+
+# -- call stacks
+
+# What follows these folders is the path of a package, wherever it was installed; of others the file's
+# name is kept (docs/decisions/0007).
+_INSTALLED = re.compile(r"^.*[/\\](?:(?:site|dist)-packages|lib[/\\]python\d+\.\d+)[/\\]")
+_FOLDERS = re.compile(r"^.*[/\\]")
+_PYTHON_FILE = re.compile(r"[^\t\n\"<>|*?;()]{1,500}\.py")
+_FUNCTION = re.compile(r"<?[\w.]{1,200}>?")
+# Of C++ only the node of the backward pass is kept: it says whose gradients these are.
+_NODE = re.compile(r"torch::autograd::(?:generated::)?(\w{1,200})::apply\(")
+_DEEPEST = 128
+_LONGEST_STACK = 1024
+
+
+class _Stacks:
+    # The stacks of allocations by number, innermost first, as `file.py(12): function;…`. Snapshots share
+    # the objects of frames, so that most stacks are known by which objects they hold.
+    def __init__(self) -> None:
+        self.texts: dict[str, int] = {}
+        self._by_frames: dict[tuple[int, ...], int] = {}
+        self._entries: dict[int, str] = {}
+
+    def number(self, frames: Any) -> int:
+        if type(frames) is not list or not frames:
+            return MISSING
+        key = tuple(map(id, frames if len(frames) <= _LONGEST_STACK else frames[:_LONGEST_STACK]))
+        number = self._by_frames.get(key)
+        if number is None:
+            number = self._by_frames[key] = self._new(frames[:_LONGEST_STACK])
+        return number
+
+    def _new(self, frames: list[Any]) -> int:
+        entries = [entry for frame in frames if (entry := self._entry(frame))]
+        text = "".join(f"{entry};" for entry in entries[:_DEEPEST])
+        return self.texts.setdefault(text, len(self.texts) + 1) if text else MISSING
+
+    def _entry(self, frame: Any) -> str:
+        entry = self._entries.get(id(frame))
+        if entry is None:
+            entry = self._entries[id(frame)] = _entry(frame) if type(frame) is dict else ""
+        return entry
+
+
+def _entry(frame: _Row) -> str:
+    path, function, line = _text(frame.get("filename")), _text(frame.get("name")), frame.get("line")
+    if _PYTHON_FILE.fullmatch(path) and _FUNCTION.fullmatch(function) and type(line) is int:
+        package = _INSTALLED.sub("", path)
+        path = package if package != path else _FOLDERS.sub("", path)
+        return f"{path}({line}): {function}"
+    node = _NODE.match(function)
+    return node[1] if node else ""
