@@ -26,6 +26,15 @@ from nsysconv.queries.columns import (
     values_by_column,
 )
 from nsysconv.queries.contract import Array, Option, Query, Request, Result, View
+from nsysconv.queries.memory_holders import (
+    BEFORE,
+    FRAMES,
+    OOMS,
+    failed_rows,
+    final_values,
+    frame_names,
+    frame_rows,
+)
 from nsysconv.report import MISSING, Column, Unit
 from nsysconv.timeline.arrays import counts, sums
 from nsysconv.timeline.intervals import equal_parts
@@ -36,8 +45,6 @@ from nsysconv.timeline.timeline import Timeline
 
 NO_OPERATOR = "[no operator]"
 """The row of what was taken and freed in no operator."""
-BEFORE = "[before the recording]"
-"""The row of what was in use before the events, and has not been seen to be freed."""
 
 _MAX_BINS = 100_000
 
@@ -92,6 +99,18 @@ _OF_POOLS = (
     bytes_column("allocation_bytes", "Their sizes.", adds=True),
     count_column("open_count", "Blocks of those that were never freed.", brief=False),
     bytes_column("open_bytes", "Their sizes.", brief=False, adds=True),
+    count_column("oom_count", "Allocations that failed for lack of memory; null: not recorded."),
+    bytes_column("end_reserved_bytes", "Held by the allocator at the end.", brief=False),
+    bytes_column("inactive_bytes", "The part of that in no block that is in use."),
+    bytes_column(
+        "largest_inactive_bytes",
+        "The largest block of those: more at once needs new memory of the device.",
+    ),
+    bytes_column(
+        "rounding_bytes",
+        "What blocks in use at the end take beyond what was asked for.",
+        brief=False,
+    ),
 )
 _OF_OPERATORS = (
     count_column("call_count", "Calls of the operator."),
@@ -127,7 +146,11 @@ _OF_OPERATORS = (
     ),
 )
 _OF_BLOCKS = (
-    replace(_NAME, doc=_NAME.doc, key=False),
+    replace(
+        _NAME,
+        doc=f"{_NAME.doc} Without operators, the Python function that allocated it, where recorded.",
+        key=False,
+    ),
     Column("address", Unit.ID, "Where it began.", key=True, brief=False),
     _START,
     bytes_column("bytes", "Its size."),
@@ -136,8 +159,8 @@ _OF_BLOCKS = (
     Column(
         "state",
         Unit.TEXT,
-        "freed; open: it never was; before: it was allocated before the first event; lost: another was "
-        "allocated at its address.",
+        "freed; open: it never was; before: it was allocated before the first event, or when is not "
+        "recorded; lost: another was allocated at its address.",
     ),
 )
 _OVER_TIME = (
@@ -157,6 +180,8 @@ VIEWS = {
     ),
     "block": View("Blocks of memory, largest first", (*_KEYS, *_OF_BLOCKS)),
     "time": View("Memory over time", (*_KEYS, *_OVER_TIME)),
+    "frame": View("Memory by who allocated it, what was held at the peak first", (*_KEYS, *FRAMES)),
+    "oom": View("Allocations that failed", (*_KEYS, *OOMS)),
 }
 
 
@@ -167,7 +192,7 @@ def compute(timeline: Timeline, request: Request) -> Result:
         raise UsageError(f"memory has no rows by {by!r}", hint=f"There are: {', '.join(VIEWS)}")
     found = parts(timeline)
     rows, notes = _COMPUTE[by](timeline, request, found), _notes(timeline, found)
-    count = sum(len(part.blocks) for part in found) if by == "block" else None
+    count = _block_count(timeline, found) if by == "block" else None
     return Result(values_by_column(rows, VIEWS[by].columns[1:]), count, notes)
 
 
@@ -180,6 +205,10 @@ def _keys(timeline: Timeline, pool: Pool) -> dict[str, Any]:
         "device_id": None if on_host else pool.device,
         "memory": kind or ("Host" if on_host else "Device"),
     }
+
+
+def _with_keys(timeline: Timeline, found: Iterable[Part]) -> list[tuple[dict[str, Any], Part]]:
+    return [(_keys(timeline, part.pool), part) for part in found]
 
 
 def _notes(timeline: Timeline, found: Iterable[Part]) -> tuple[Note, ...]:
@@ -212,15 +241,17 @@ def _by_device(timeline: Timeline, request: Request, found: list[Part]) -> list[
 
 def _pool_row(timeline: Timeline, part: Part, device_bytes: int | None) -> dict[str, Any]:
     events = part.events
+    row = {**_keys(timeline, part.pool), **final_values(timeline, part), "end_bytes": events.end}
+    if not len(events):
+        return row  # the peak is not recorded
     place, taken = events.peak_place, events.size > 0
     most_reserved, at_peak = events.most_reserved, events.reserved_at_peak
-    row = {
-        **_keys(timeline, part.pool),
+    has_time = place >= 0 and events.has_times
+    row |= {
         "peak_bytes": events.peak,
-        "peak_start_ns": int(events.start[place]) if place >= 0 else None,
+        "peak_start_ns": int(events.start[place]) if has_time else None,
         "peak_reserved_bytes": most_reserved,
         "before_bytes": events.before,
-        "end_bytes": int(events.in_use[-1]),
         "reserved_at_peak_bytes": at_peak,
         "allocation_count": int(np.count_nonzero(taken)),
         "allocation_bytes": int(events.size[taken].sum()),
@@ -229,7 +260,7 @@ def _pool_row(timeline: Timeline, part: Part, device_bytes: int | None) -> dict[
         row["fragmented_pct"] = 100 * (at_peak - events.peak) / at_peak
     if device_bytes:
         row["device_pct"] = 100 * (most_reserved or events.peak) / device_bytes
-    if (events.address != MISSING).all():
+    if events.has_addresses:
         blocks = part.pool.blocks
         still = (blocks.ended < 0) & np.isin(blocks.taken, part.places)
         row["open_count"] = int(np.count_nonzero(still))
@@ -242,7 +273,9 @@ def _pool_row(timeline: Timeline, part: Part, device_bytes: int | None) -> dict[
 
 def _by_operator(timeline: Timeline, request: Request, found: list[Part]) -> list[dict[str, Any]]:
     calls = _operator_calls(timeline, request)
-    rows = [row for part in found for row in _operator_rows(timeline, calls, part)]
+    rows = [
+        row for part in found if len(part.events) for row in _operator_rows(timeline, calls, part)
+    ]
     rows.sort(
         key=lambda row: (
             -(row["live_at_peak_bytes"] or 0),
@@ -314,7 +347,7 @@ def _live_at_peak(part: Part, of_event: Array, names: Array, count: int) -> Arra
     # The result has the bytes by name and, last, those that no operator allocated. It is None if
     # addresses are missing.
     blocks = part.pool.blocks
-    if (part.pool.address == MISSING).any():
+    if not part.pool.has_addresses:
         return None
     held = part.held_at_peak
     node = of_event[blocks.taken[held]]
@@ -356,8 +389,35 @@ def _by_block(timeline: Timeline, request: Request, found: list[Part]) -> list[d
     has_operators = may_have_operators(timeline)
     calls = _operator_calls(timeline, request) if has_operators else None
     rows = [row for part in found for row in _block_rows(timeline, calls, part, request)]
+    rows += [row for part in found for row in _kept_rows(timeline, part, request)]
     rows.sort(key=lambda row: (-row["bytes"], row["start_ns"] or 0))
     return rows
+
+
+def _block_count(timeline: Timeline, found: Iterable[Part]) -> int:
+    return sum(len(part.blocks) + len(_kept_blocks(timeline, part)) for part in found)
+
+
+def _kept_blocks(timeline: Timeline, part: Part) -> Array:
+    # The blocks that no event took or freed, and that were there at the end, by number.
+    final = part.pool.final
+    if final is None or not timeline.is_whole:
+        return np.empty(0, np.int64)
+    return np.flatnonzero(final.held_throughout(part.pool))
+
+
+def _kept_rows(timeline: Timeline, part: Part, request: Request) -> list[dict[str, Any]]:
+    final, shown = part.pool.final, _kept_blocks(timeline, part)
+    if final is None:
+        return []
+    shown = shown[np.argsort(-final.requested[shown], kind="stable")[: request.limit or None]]
+    names = frame_names(timeline, final.stack[shown])
+    cells = zip(names, final.address[shown].tolist(), final.requested[shown].tolist(), strict=True)
+    return [
+        {**_keys(timeline, part.pool), "name": name, "address": at, "start_ns": None, "bytes": size,
+         "state": "before"}
+        for name, at, size in cells
+    ]  # fmt: skip
 
 
 def _block_rows(
@@ -377,8 +437,17 @@ def _block_rows(
             calls.spans.names[calls.spans.name[i]] if i >= 0 else NO_OPERATOR
             for i in np.where(is_taken, node, -1).tolist()
         ]
+    elif len(taken):
+        stack = timeline.profile.columns("memory_event", ("stack_id",))["stack_id"][pool.row]
+        names = [
+            name if is_one else BEFORE
+            for name, is_one in zip(
+                frame_names(timeline, stack[taken]), is_taken.tolist(), strict=True
+            )
+        ]
     starts = np.where(is_taken, pool.start[taken], MISSING)
-    held = np.where(is_taken & is_ended, pool.start[ended] - pool.start[taken], MISSING)
+    has_end = is_taken & is_ended & pool.has_times
+    held = np.where(has_end, pool.start[ended] - pool.start[taken], MISSING)
     address = pool.address[np.where(is_taken, taken, ended)]
     states = np.select([blocks.lost[shown], ~is_taken, ~is_ended], [0, 1, 2], 3)
     step = step_names_at(timeline, step_pattern(request), pool.pid, starts)
@@ -390,7 +459,7 @@ def _block_rows(
     return [
         {
             **keys,
-            "name": name if start != MISSING else BEFORE,
+            "name": name if start != MISSING or calls is None else BEFORE,
             "address": at,
             "start_ns": None if start == MISSING else start,
             "bytes": size,
@@ -414,6 +483,7 @@ def _over_time(timeline: Timeline, request: Request, found: list[Part]) -> list[
         raise UsageError(
             f"memory:bins={bins}: not so many", hint=f"There are 1 to {_MAX_BINS} bins."
         )
+    found = [part for part in found if len(part.events) and part.events.has_times]
     if not found:
         return []
     first = min(int(part.events.start[0]) for part in found)
@@ -455,17 +525,20 @@ _COMPUTE = {
     "operator": _by_operator,
     "block": _by_block,
     "time": _over_time,
+    "frame": lambda timeline, _, found: frame_rows(timeline, _with_keys(timeline, found)),
+    "oom": lambda timeline, _, found: failed_rows(timeline, _with_keys(timeline, found)),
 }
 MEMORY = Query(
     title=VIEWS["device"].title,
-    needs={Fact.MEMORY_EVENTS},
-    uses={Fact.OPERATORS, Fact.THREADS, Fact.RANKS, Fact.DEVICES, *STEP_FACTS},
+    any_of={Fact.MEMORY_EVENTS, Fact.MEMORY_BLOCKS},
+    uses={Fact.OPERATORS, Fact.STACKS, Fact.THREADS, Fact.RANKS, Fact.DEVICES, *STEP_FACTS},
     options=(
         Option(
             "by",
             "device",
-            "A row per process and device; per operator, with what each held at the peak; per block; or "
-            "per bin of time: device, operator, block, time.",
+            "A row per process and device; per operator, with what each held at the peak; per block; per "
+            "bin of time; per Python function that allocated; or per allocation that failed: device, "
+            "operator, block, time, frame, oom.",
         ),
         Option("bins", 60, f"With by=time: in how many bins time is cut, {_MAX_BINS} at most."),
         Option("annotations", False, "With by=operator: other ranges take part, too."),
