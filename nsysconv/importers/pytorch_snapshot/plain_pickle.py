@@ -110,7 +110,7 @@ class _OpcodeScan:
     def run(self) -> None:
         """Raise InputError unless the pickle is whole and holds plain data only."""
         self._bound_containers()
-        buffer, size, position, frame_end = self._buffer, self._size, 0, 0
+        buffer, size, position, frame_end, released = self._buffer, self._size, 0, 0, 0
         while True:
             # No opcode may cross the end of a frame: the unpickler would see others than these.
             limit = frame_end or size
@@ -124,6 +124,9 @@ class _OpcodeScan:
             code = buffer[position]
             if code == _STOP:
                 return
+            if position - released > _SCAN_BYTES and hasattr(buffer, "madvise"):
+                buffer.madvise(mmap.MADV_DONTNEED)  # pages that were read take no memory
+                released = position
             if code == _FRAME and not frame_end:
                 length = int.from_bytes(buffer[position + 1 : position + _FRAME_HEAD], "little")
                 position += _FRAME_HEAD

@@ -168,24 +168,29 @@ class SnapshotReader:
     # -- events
 
     def _events(self, device: int, trace: list[Any]) -> _Events:
-        rows = _rows(trace)
-        actions = [_text(row.get("action")) for row in rows]
-        pairs = [_ACTIONS.get(action, (MISSING, 0)) for action in actions]
-        kind, sign = np.array(pairs, np.int64).T
-        cells = _integers(rows, "addr", "size", "time_us", "device_free")
-        bad = (kind != MISSING) & (
-            (cells["size"] < 0) | ((cells["addr"] == MISSING) & (kind != _OOM))
-        )
-        for place in np.flatnonzero(bad).tolist():
-            self._leave_out("cell-unreadable", f"device {device}, event {place}")
-        for place, action in enumerate(actions):
-            if action not in _ACTIONS and action not in _NO_MEMORY:
-                self._leave_out("unknown-code", f"device {device}, event {place}")
-        kind[bad] = MISSING
-        shown = zip(rows, pairs, strict=True)
+        entries = _rows(trace)
+        actions = [_text(entry.get("action")) for entry in entries]
+        places = [place for place, action in enumerate(actions) if action not in _NO_MEMORY]
+        rows = [entries[place] for place in places]
+        pairs = [_ACTIONS.get(actions[place], (MISSING, 0)) for place in places]
+        kind, sign = np.array(pairs, np.int64).reshape(-1, 2).T
+        cells = _integers(rows, "addr", "size", "time_us")
+        free = np.full(len(rows), MISSING)
+        failed = np.flatnonzero(kind == _OOM)
+        free[failed] = _integers([rows[i] for i in failed.tolist()], "device_free")["device_free"]
+        unknown = kind == MISSING
+        bad = (cells["size"] < 0) | ((cells["addr"] == MISSING) & (kind != _OOM))
+        for slug, which in (("unknown-code", unknown), ("cell-unreadable", bad & ~unknown)):
+            for i in np.flatnonzero(which).tolist():
+                self._leave_out(slug, f"device {device}, event {places[i]}")
+        kind = np.where(bad, MISSING, kind)
         # A block's holder is who allocated it; who freed it is not asked for.
-        stacks = [self._stacks.number(r.get("frames")) if p[1] > 0 else MISSING for r, p in shown]
-        return _Events(kind, sign, np.array(stacks, np.int64), **cells)
+        number, ways = self._stacks.number, sign.tolist()
+        stacks = [
+            number(row.get("frames")) if way > 0 else MISSING
+            for row, way in zip(rows, ways, strict=True)
+        ]
+        return _Events(kind, sign, np.array(stacks, np.int64), **cells, device_free=free)
 
     def _event_rows(
         self, device: int, events: _Events, blocks: Mapping[str, Array], zero: int | None
@@ -334,12 +339,12 @@ def _integers(rows: Sequence[_Row], *names: str) -> dict[str, Array]:
     found = {}
     for name in names:
         values = [row.get(name) for row in rows]
-        if not all(type(value) is int and -(1 << 63) < value < 1 << 63 for value in values):
-            values = [
-                value if type(value) is int and -(1 << 63) < value < 1 << 63 else MISSING
-                for value in values
-            ]
-        found[name] = np.array(values, np.int64)
+        if not set(map(type, values)) <= {int}:
+            values = [value if type(value) is int else MISSING for value in values]
+        try:
+            found[name] = np.array(values, np.int64)
+        except OverflowError:
+            found[name] = np.array([v if abs(v) < 1 << 63 else MISSING for v in values], np.int64)
     return found
 
 
