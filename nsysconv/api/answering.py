@@ -19,7 +19,7 @@ from nsysconv.document import Section
 from nsysconv.errors import NsysconvError
 from nsysconv.notes import Note, Severity
 from nsysconv.present import answer as present
-from nsysconv.present import without_gpu
+from nsysconv.present import memory_answer, without_gpu
 from nsysconv.report import Report
 from nsysconv.store.location import Url, globbed, is_store, redacted_target, split_target
 
@@ -72,6 +72,9 @@ def _answer(
     noted = [replace(made[0], notes=(*made[0].notes, *_doubts(target))), *made[1:]]
     if copies is not None or set(without_gpu.HOST) & set(wanted):
         return without_gpu.without_kernels(noted, host, copies, command, answered)
+    if "memory" in answered:
+        asked = replace(options, names=memory_answer.REPORTS, for_people=False, limit=0)
+        return memory_answer.on_memory(noted, report_target(target, asked, say), command)
     if "metrics" not in answered:
         return without_gpu.without_work(noted, command, answered)
     # A profile without a time line has metrics, and no other report can be made of it.

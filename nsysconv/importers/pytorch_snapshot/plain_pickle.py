@@ -51,6 +51,7 @@ _BYTES_PER_MEMO, _BYTES_PER_CONTAINER = 3, 8
 _FEW = 1 << 16
 _LINE = re.compile(rb"[^\n]{0,60}\n?[^\n]{0,60}")
 _SCAN_BYTES = 1 << 24
+_LONGEST_FIXED = 44
 
 _HINT = "Open only what torch.cuda.memory._dump_snapshot() wrote. Nothing in the file was run."
 _DAMAGED = "Copy the file again, or dump it again: torch.cuda.memory._dump_snapshot()."
@@ -144,11 +145,11 @@ class _OpcodeScan:
             end = begin + 4
             self._check_memo(position, int.from_bytes(buffer[begin:end], "little"))
         elif code == _PUT:
-            end = buffer.find(b"\n", begin, min(begin + 12, limit)) + 1
-            digits = buffer[begin : end - 1]
-            if not digits.isdigit():
+            end = buffer.find(b"\n", begin, limit) + 1 or self._size + 1
+            digits = buffer[begin : min(end - 1, begin + 10)]
+            if end <= self._size and not digits.isdigit():
                 self._refuse(position, "has no number")
-            self._check_memo(position, int(digits))
+            self._check_memo(position, int(digits) if digits.isdigit() else 0)
         elif code == _PROTO and position == 0 and buffer[1:2] <= bytes([_NEWEST]):
             end = 2
         elif code in _FROM_MARK:
@@ -156,7 +157,7 @@ class _OpcodeScan:
             self._containers += 1
             self._check_containers()
         else:
-            self._refuse_opcode(code, position)
+            self._refuse_opcode(code, position, limit)
         return self._end(position, end, limit)
 
     def _end(self, position: int, end: int, limit: int) -> int:
@@ -185,14 +186,14 @@ class _OpcodeScan:
 
     # -- refusals
 
-    def _refuse_opcode(self, code: int, position: int) -> NoReturn:
+    def _refuse_opcode(self, code: int, position: int, limit: int) -> NoReturn:
         if code in _TUPLES:
             self._refuse(position, "makes a tuple of something else than whole numbers")
         if code in _TAKEN:
             if code == 0x8A and self._buffer[position + 1 : position + 2] > b"\x09":
                 self._refuse(position, "has a number of more than 64 bits")
-            if position + 44 > self._size:
-                self._refuse_cut(position)
+            if position + _LONGEST_FIXED > limit:
+                self._end(position, limit + 1, limit)
             self._refuse(position, "has an argument that is no number")
         self._refuse(position, "is not needed by plain data, and could run code")
 
@@ -201,7 +202,9 @@ class _OpcodeScan:
         name = opcode.name if opcode else f"opcode 0x{self._buffer[position]:02x}"
         if name in ("GLOBAL", "INST", "PERSID"):
             text = _LINE.match(self._buffer, position + 1)
-            name += f" {escaped(text.group().decode('latin-1').strip())!r}" if text else ""
+            name += (
+                f" '{escaped(' '.join(text.group().decode('latin-1').split()))}'" if text else ""
+            )
         what = f"{name} {why}: the pickle was not loaded"
         raise InputError(what, where=f"{self._where}, byte {position:,}", hint=_HINT)
 
