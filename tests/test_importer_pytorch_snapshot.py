@@ -108,7 +108,7 @@ def test_the_peak_and_what_was_held_at_the_end(path: Path) -> None:
 @pytest.mark.parametrize("path", [TRAINING, OLD, TEXT], ids=lambda path: path.stem)
 def test_who_held_the_peak(path: Path) -> None:
     """2,000 + 1,000 + 500 + 300 = 3,800; einsum is PyTorch's own, and its caller is named."""
-    rows = [row for row in report(path, "memory:by=frame") if row["device_id"] == 0]
+    rows = [row for row in report(path, "memory_holders") if row["device_id"] == 0]
     assert figures(rows, "name", "live_at_peak_bytes", "live_at_oom_bytes", "end_bytes",
                    "allocation_count") == [
         ("model.py(30): attention", 2000, 2000, 0, 1), ("model.py(10): __init__", 1000, 1000, 1000, 0),
@@ -148,7 +148,7 @@ def test_without_history_what_is_held_is_known_and_nothing_else() -> None:
 
 
 def test_a_list_of_segments_has_holders_at_the_end() -> None:
-    rows = report(SEGMENTS, "memory:by=frame")
+    rows = report(SEGMENTS, "memory_holders")
     assert figures(rows, "name", "end_bytes", "live_at_peak_bytes", "allocation_count") == [
         ("model.py(10): __init__", 1000, None, None), ("model.py(20): forward", 500, None, None),
         ("[no Python frame]", 200, None, None),
@@ -199,7 +199,7 @@ def test_no_secret_is_copied(path: Path, tmp_path: Path) -> None:
 def test_every_protocol_is_read_alike(protocol: int, tmp_path: Path) -> None:
     path = written(tmp_path, pickle.dumps(training(), protocol=protocol))
     assert claimed_by(path) == ["pytorch_snapshot"]
-    assert report(path, "memory:by=frame")[0]["live_at_peak_bytes"] == 2000
+    assert report(path, "memory_holders")[0]["live_at_peak_bytes"] == 2000
 
 
 @pytest.mark.parametrize("path", [TRAINING, OLD, TEXT], ids=lambda path: path.stem)
@@ -396,7 +396,7 @@ def test_counts_and_sums_of_real_ones(name: str) -> None:
 def test_who_held_the_peak_of_real_ones(name: str) -> None:
     """The table names a file without its folders; what has no Python frame is one row there."""
     found: dict[str, tuple[int, int]] = {}
-    for row in report(SNAPSHOTS / name, "memory:by=frame"):
+    for row in report(SNAPSHOTS / name, "memory_holders"):
         held = row["name"]
         if held.endswith("[no Python frame]"):
             held = "[no Python frame]"

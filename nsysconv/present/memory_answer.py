@@ -12,7 +12,7 @@ from nsysconv.queries.memory_holders import BEFORE
 from nsysconv.report import Unit, human
 from nsysconv.timeline.memory import NO_FRAME
 
-REPORTS = ("memory", "memory:by=frame", "memory:by=oom")
+REPORTS = ("memory", "memory_holders", "memory:by=oom")
 """The reports that the answer is made of, in this order; of the last two there may be none."""
 
 _MOST_DEVICES, _MOST_ROWS = 3, 6
@@ -46,7 +46,7 @@ def on_memory(made: Sequence[Section], reports: Sequence[Section], command: str)
     first = max(own, key=lambda row: row[column])["name"] if own else ""
     if advice := [*map(_cut, _advice(largest, of_largest, first))]:
         lines += ["", *advice]
-    more = [f"→ all of it: nsysconv report {command} memory memory:by=frame memory:by=block"]
+    more = [f"→ all of it: nsysconv report {command} memory memory_holders memory:by=block"]
     return [words("memory", lines), words("next", more)]
 
 
@@ -120,7 +120,8 @@ def _advice(largest: Row, failed: Sequence[Row], first: str) -> Iterator[str]:
         yield "Most reserved memory is inactive: the allocator keeps it for later allocations."
         yield "torch.cuda.empty_cache() gives it back to the device."
     elif first not in _UNKNOWN:
-        yield "To lower the peak, start with the first line: use a smaller batch or checkpointing, or free"
-        yield "it earlier."
+        yield "To lower the peak, start with the first line: use a smaller batch or checkpointing,"
+        yield "or free it earlier."
     if first in _UNKNOWN and largest.get("peak_bytes") is not None:
-        yield f"To see who allocated the first line, {_RECORD}."
+        yield "The first line was allocated before its call stack could be recorded: to see it,"
+        yield f"{_RECORD}."

@@ -8,17 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from nsysconv import codes
 from nsysconv.errors import NotRecorded, UsageError
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
 from nsysconv.queries.columns import (
-    DEVICE,
-    PID,
-    PROCESS_RANK,
-    PROFILE,
     bytes_column,
-    code_name,
     count_column,
     key_column,
     rows_at,
@@ -28,17 +22,17 @@ from nsysconv.queries.columns import (
 from nsysconv.queries.contract import Array, Option, Query, Request, Result, View
 from nsysconv.queries.memory_holders import (
     BEFORE,
-    FRAMES,
+    KEYS,
     OOMS,
     failed_rows,
     final_values,
     frame_names,
-    frame_rows,
+    pool_keys,
 )
 from nsysconv.report import MISSING, Column, Unit
 from nsysconv.timeline.arrays import counts, sums
 from nsysconv.timeline.intervals import equal_parts
-from nsysconv.timeline.memory import Part, Pool, any_thread_sizes, left_out, node_of_events, parts
+from nsysconv.timeline.memory import Part, any_thread_sizes, left_out, node_of_events, parts
 from nsysconv.timeline.operator_calls import OperatorCalls, may_have_operators, operator_calls
 from nsysconv.timeline.steps import STEP_FACTS, step_names_at
 from nsysconv.timeline.timeline import Timeline
@@ -49,13 +43,6 @@ NO_OPERATOR = "[no operator]"
 _MAX_BINS = 100_000
 
 
-_KEYS = (
-    PROFILE,
-    PROCESS_RANK,
-    PID,
-    replace(DEVICE, doc="The device whose memory it is; null: the host's."),
-    key_column("memory", "Kind of memory; Host or Device where only that is known."),
-)
 _NAME = key_column(
     "name",
     "The operator in which it was allocated or freed, the innermost on its thread; "
@@ -174,14 +161,13 @@ _OVER_TIME = (
 
 _BY_POOL = ("rank", "pid", "device_id", "memory")
 VIEWS = {
-    "device": View("Memory by device", (*_KEYS, *_OF_POOLS)),
+    "device": View("Memory by device", (*KEYS, *_OF_POOLS)),
     "operator": View(
-        "Memory by operator, what was held at the peak first", (*_KEYS, _NAME, *_OF_OPERATORS)
+        "Memory by operator, what was held at the peak first", (*KEYS, _NAME, *_OF_OPERATORS)
     ),
-    "block": View("Blocks of memory, largest first", (*_KEYS, *_OF_BLOCKS)),
-    "time": View("Memory over time", (*_KEYS, *_OVER_TIME)),
-    "frame": View("Memory by who allocated it, what was held at the peak first", (*_KEYS, *FRAMES)),
-    "oom": View("Allocations that failed", (*_KEYS, *OOMS)),
+    "block": View("Blocks of memory, largest first", (*KEYS, *_OF_BLOCKS)),
+    "time": View("Memory over time", (*KEYS, *_OVER_TIME)),
+    "oom": View("Allocations that failed", (*KEYS, *OOMS)),
 }
 
 
@@ -194,21 +180,6 @@ def compute(timeline: Timeline, request: Request) -> Result:
     rows, notes = _COMPUTE[by](timeline, request, found), _notes(timeline, found)
     count = _block_count(timeline, found) if by == "block" else None
     return Result(values_by_column(rows, VIEWS[by].columns[1:]), count, notes)
-
-
-def _keys(timeline: Timeline, pool: Pool) -> dict[str, Any]:
-    on_host = pool.device == MISSING
-    kind = code_name(codes.MEMORY_KINDS, pool.kind)
-    return {
-        "rank": timeline.ranks.get(pool.pid),
-        "pid": pool.pid,
-        "device_id": None if on_host else pool.device,
-        "memory": kind or ("Host" if on_host else "Device"),
-    }
-
-
-def _with_keys(timeline: Timeline, found: Iterable[Part]) -> list[tuple[dict[str, Any], Part]]:
-    return [(_keys(timeline, part.pool), part) for part in found]
 
 
 def _notes(timeline: Timeline, found: Iterable[Part]) -> tuple[Note, ...]:
@@ -241,7 +212,11 @@ def _by_device(timeline: Timeline, request: Request, found: list[Part]) -> list[
 
 def _pool_row(timeline: Timeline, part: Part, device_bytes: int | None) -> dict[str, Any]:
     events = part.events
-    row = {**_keys(timeline, part.pool), **final_values(timeline, part), "end_bytes": events.end}
+    row = {
+        **pool_keys(timeline, part.pool),
+        **final_values(timeline, part),
+        "end_bytes": events.end,
+    }
     if not len(events):
         return row  # the peak is not recorded
     place, taken = events.peak_place, events.size > 0
@@ -314,7 +289,7 @@ def _operator_rows(timeline: Timeline, calls: OperatorCalls, part: Part) -> list
     # Calls in whose time other threads took memory have a row of their own only if they took some.
     some = [np.asarray(each) for name, each in values.items() if name != "call_count"]
     shown = np.flatnonzero(np.any(np.stack(some) != 0, axis=0))
-    keys = _keys(timeline, part.pool)
+    keys = pool_keys(timeline, part.pool)
     listed = rows_at(values, shown)
     rows = [
         {
@@ -411,10 +386,11 @@ def _kept_rows(timeline: Timeline, part: Part, request: Request) -> list[dict[st
     if final is None:
         return []
     shown = shown[np.argsort(-final.requested[shown], kind="stable")[: request.limit or None]]
-    names = frame_names(timeline, final.stack[shown])
+    has_stacks = Fact.STACKS in timeline.profile.facts
+    names = frame_names(timeline, final.stack[shown]) if has_stacks else [None] * len(shown)
     cells = zip(names, final.address[shown].tolist(), final.requested[shown].tolist(), strict=True)
     return [
-        {**_keys(timeline, part.pool), "name": name, "address": at, "start_ns": None, "bytes": size,
+        {**pool_keys(timeline, part.pool), "name": name, "address": at, "start_ns": None, "bytes": size,
          "state": "before"}
         for name, at, size in cells
     ]  # fmt: skip
@@ -437,7 +413,7 @@ def _block_rows(
             calls.spans.names[calls.spans.name[i]] if i >= 0 else NO_OPERATOR
             for i in np.where(is_taken, node, -1).tolist()
         ]
-    elif len(taken):
+    elif Fact.STACKS in timeline.profile.facts:
         stack = timeline.profile.columns("memory_event", ("stack_id",))["stack_id"][pool.row]
         names = [
             name if is_one else BEFORE
@@ -451,7 +427,7 @@ def _block_rows(
     address = pool.address[np.where(is_taken, taken, ended)]
     states = np.select([blocks.lost[shown], ~is_taken, ~is_ended], [0, 1, 2], 3)
     step = step_names_at(timeline, step_pattern(request), pool.pid, starts)
-    keys = _keys(timeline, pool)
+    keys = pool_keys(timeline, pool)
     columns = zip(
         names, address.tolist(), starts.tolist(), blocks.size[shown].tolist(), held.tolist(), step,
         states.tolist(), strict=True,
@@ -459,7 +435,7 @@ def _block_rows(
     return [
         {
             **keys,
-            "name": name if start != MISSING or calls is None else BEFORE,
+            "name": BEFORE if start == MISSING and calls is not None else name,
             "address": at,
             "start_ns": None if start == MISSING else start,
             "bytes": size,
@@ -501,7 +477,7 @@ def _bin_rows(timeline: Timeline, part: Part, edges: Array) -> list[dict[str, An
     after = np.searchsorted(events.start, high, side="left")
     # Before the first event what is held is not recorded.
     is_reserved = events.most_reserved is not None
-    keys = _keys(timeline, part.pool)
+    keys = pool_keys(timeline, part.pool)
     return [
         {
             **keys,
@@ -520,25 +496,27 @@ def _bin_rows(timeline: Timeline, part: Part, edges: Array) -> list[dict[str, An
     ]
 
 
+def _by_oom(timeline: Timeline, request: Request, found: list[Part]) -> list[dict[str, Any]]:
+    return failed_rows(timeline, found)
+
+
 _COMPUTE = {
     "device": _by_device,
     "operator": _by_operator,
     "block": _by_block,
     "time": _over_time,
-    "frame": lambda timeline, _, found: frame_rows(timeline, _with_keys(timeline, found)),
-    "oom": lambda timeline, _, found: failed_rows(timeline, _with_keys(timeline, found)),
+    "oom": _by_oom,
 }
 MEMORY = Query(
     title=VIEWS["device"].title,
     any_of={Fact.MEMORY_EVENTS, Fact.MEMORY_BLOCKS},
-    uses={Fact.OPERATORS, Fact.STACKS, Fact.THREADS, Fact.RANKS, Fact.DEVICES, *STEP_FACTS},
+    uses={Fact.OPERATORS, Fact.THREADS, Fact.RANKS, Fact.DEVICES, *STEP_FACTS},
     options=(
         Option(
             "by",
             "device",
             "A row per process and device; per operator, with what each held at the peak; per block; per "
-            "bin of time; per Python function that allocated; or per allocation that failed: device, "
-            "operator, block, time, frame, oom.",
+            "bin of time; or per allocation that failed: device, operator, block, time, oom.",
         ),
         Option("bins", 60, f"With by=time: in how many bins time is cut, {_MAX_BINS} at most."),
         Option("annotations", False, "With by=operator: other ranges take part, too."),

@@ -3,23 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from nsysconv import codes
 from nsysconv.errors import NotRecorded
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import bytes_column, count_column, key_column
+from nsysconv.queries.columns import (
+    DEVICE,
+    PID,
+    PROCESS_RANK,
+    PROFILE,
+    bytes_column,
+    code_name,
+    count_column,
+    key_column,
+    values_by_column,
+)
+from nsysconv.queries.contract import Query, Request, Result
 from nsysconv.report import MISSING, Column, Unit
 from nsysconv.timeline.arrays import Array, counts, sums
-from nsysconv.timeline.memory import NO_FRAME, Part, frame_of, holders
+from nsysconv.timeline.memory import NO_FRAME, Part, Pool, frame_of, holders, parts
 from nsysconv.timeline.timeline import Timeline
+
+KEYS = (
+    PROFILE,
+    PROCESS_RANK,
+    PID,
+    replace(DEVICE, doc="The device whose memory it is; null: the host's."),
+    key_column("memory", "Kind of memory; Host or Device where only that is known."),
+)
+"""The columns that name a pool."""
 
 BEFORE = "[before the recording]"
 """The row of what was in use before the events, and has not been seen to be allocated."""
 
 _LONGEST_STACK = 1000
-FRAMES = (
+_FRAMES = (
     key_column(
         "name",
         "The Python function that allocated it: the innermost outside the framework. "
@@ -41,7 +63,7 @@ FRAMES = (
 OOMS = (
     Column("start_ns", Unit.NS, "When it failed; null: not recorded.", key=True),
     Column("oom", Unit.ID, "Its number among those of the device, from 0.", key=True, brief=False),
-    Column("name", Unit.TEXT, "The Python function that asked for it, as by=frame."),
+    Column("name", Unit.TEXT, "The Python function that asked for it, as in memory_holders."),
     bytes_column("bytes", "What it asked for."),
     bytes_column("in_use_bytes", "In use then."),
     bytes_column("reserved_bytes", "Held by the allocator then; null: not recorded."),
@@ -50,8 +72,17 @@ OOMS = (
     Column("stack", Unit.TEXT, "The call stack.", brief=False),
 )
 
-PartWithKeys = tuple[dict[str, Any], Part]
-"""The values of a pool's key columns, and what a slice has of it."""
+
+def pool_keys(timeline: Timeline, pool: Pool) -> dict[str, Any]:
+    """Return the values of KEYS, without the profile."""
+    on_host = pool.device == MISSING
+    kind = code_name(codes.MEMORY_KINDS, pool.kind)
+    return {
+        "rank": timeline.ranks.get(pool.pid),
+        "pid": pool.pid,
+        "device_id": None if on_host else pool.device,
+        "memory": kind or ("Host" if on_host else "Device"),
+    }
 
 
 def frame_names(timeline: Timeline, stacks: Array) -> list[str]:
@@ -62,12 +93,9 @@ def frame_names(timeline: Timeline, stacks: Array) -> list[str]:
     return [names[i] for i in of.tolist()]
 
 
-def frame_rows(timeline: Timeline, found: Iterable[PartWithKeys]) -> list[dict[str, Any]]:
-    """Return a row per pool and function that allocated. Raises NotRecorded without any call stack."""
-    rows = [row for keys, part in found for row in _frame_rows(timeline, keys, part)]
-    if rows and not any(row["stack"] for row in rows):
-        advice = timeline.profile.advice.get(Fact.STACKS)
-        raise NotRecorded("memory:by=frame", ["call stacks of memory"], [advice] if advice else [])
+def compute(timeline: Timeline, request: Request) -> Result:
+    """Return one row per pool and function that allocated, what was held at the peak first."""
+    rows = [row for part in parts(timeline) for row in _frame_rows(timeline, part)]
     rows.sort(
         key=lambda row: (
             -(row.get("live_at_peak_bytes") or 0),
@@ -76,10 +104,11 @@ def frame_rows(timeline: Timeline, found: Iterable[PartWithKeys]) -> list[dict[s
             row["name"],
         )
     )
-    return rows
+    return Result(values_by_column(rows, MEMORY_HOLDERS.columns[1:]))
 
 
-def _frame_rows(timeline: Timeline, keys: dict[str, Any], part: Part) -> list[dict[str, Any]]:
+def _frame_rows(timeline: Timeline, part: Part) -> list[dict[str, Any]]:
+    keys = pool_keys(timeline, part.pool)
     pool, events = part.pool, part.events
     if not pool.has_addresses:
         return []
@@ -150,7 +179,7 @@ def _shown(stack: str) -> str:
     return stack[:_LONGEST_STACK].rstrip(";").replace(";", " < ")
 
 
-def failed_rows(timeline: Timeline, found: Iterable[PartWithKeys]) -> list[dict[str, Any]]:
+def failed_rows(timeline: Timeline, found: Iterable[Part]) -> list[dict[str, Any]]:
     """Return a row per allocation that failed, in order. Raises NotRecorded where none could be seen."""
     lacking = {Fact.MEMORY_BLOCKS, Fact.MEMORY_EVENTS} - timeline.profile.facts
     if lacking:
@@ -158,11 +187,11 @@ def failed_rows(timeline: Timeline, found: Iterable[PartWithKeys]) -> list[dict[
             timeline.profile.advice[fact] for fact in lacking if fact in timeline.profile.advice
         ]
         raise NotRecorded("memory:by=oom", sorted(lacking), advice)
-    return [row for keys, part in found for row in _failed_rows(timeline, keys, part)]
+    return [row for part in found for row in _failed_rows(timeline, part)]
 
 
-def _failed_rows(timeline: Timeline, keys: dict[str, Any], part: Part) -> list[dict[str, Any]]:
-    events = part.events
+def _failed_rows(timeline: Timeline, part: Part) -> list[dict[str, Any]]:
+    keys, events = pool_keys(timeline, part.pool), part.events
     places = np.flatnonzero(events.failed)
     columns = timeline.profile.columns("memory_event", ("free_bytes", "stack_id"))
     free, stack = (columns[name][events.row[places]] for name in ("free_bytes", "stack_id"))
@@ -202,3 +231,13 @@ def final_values(timeline: Timeline, part: Part) -> dict[str, Any]:
             "rounding_bytes": int((final.size - final.requested)[in_use].sum()),
         }
     return values
+
+
+MEMORY_HOLDERS = Query(
+    title="Memory by who allocated it, what was held at the peak first",
+    needs={Fact.STACKS},
+    any_of={Fact.MEMORY_EVENTS, Fact.MEMORY_BLOCKS},
+    uses={Fact.RANKS},
+    columns=(*KEYS, *_FRAMES),
+    compute=compute,
+)

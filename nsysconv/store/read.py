@@ -41,6 +41,7 @@ _MANY_NAMES = 5_000
 _WIDE = frozenset({"start_ns"})
 _TIMES, _BYTES = ("start_ns", "dur_ns"), "bytes"
 
+Array = np.ndarray
 Columns = dict[str, np.ndarray]
 Part = TypeVar("Part")
 Result = TypeVar("Result")
@@ -476,8 +477,8 @@ class Store(AbstractContextManager["Store"]):
 
     def has_table(self, table: str) -> bool:
         """Return whether the store, which may be of an older version, has a small table."""
-        key = schema.metadata.tables[table].primary_key.columns.keys()
-        return self.lacking(table).keys().isdisjoint(key)
+        key = schema.metadata.tables[table].primary_key.columns
+        return self._connection.lacking.isdisjoint(key)
 
     def rows(self, statement: sa.Select[Any]) -> list[Row]:
         """Return the rows of a small select as dictionaries."""
@@ -523,16 +524,6 @@ def find_profile(store: Store, selector: str) -> Profile:
         f"no profile {selector!r} in the store",
         hint=available_hint(selector, labels, "`nsysconv runs` lists them all."),
     )
-
-
-def tagged_profiles(store: Store, key: str, value: str) -> set[int]:
-    """Return the ids of the profiles that have this tag."""
-    tag = schema.profile_tag.c
-    chosen = sa.select(tag.profile_id).where(tag.key == key, tag.value == value)
-    return {row["profile_id"] for row in store.rows(chosen)}
-
-
-Array = np.ndarray
 
 
 class TooManyRowsError(Exception):

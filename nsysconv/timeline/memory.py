@@ -260,7 +260,8 @@ def pools(timeline: Timeline) -> list[Pool]:
         found.append(Pool(process, place, sort, *each, final.pop((process, place), None)))
     none = np.empty(0, np.int64)
     for (process, place), blocks in final.items():
-        found.append(Pool(process, place, MISSING, *[none] * 7, blocks))
+        nothing = none, none, none, none, none, none, none
+        found.append(Pool(process, place, MISSING, *nothing, blocks))
     return sorted(found, key=lambda pool: (pool.device, pool.kind, pool.pid))
 
 

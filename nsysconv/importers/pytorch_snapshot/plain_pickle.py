@@ -198,8 +198,9 @@ class _OpcodeScan:
         self._refuse(position, "is not needed by plain data, and could run code")
 
     def _refuse(self, position: int, why: str) -> NoReturn:
-        opcode = pickletools.code2op.get(chr(self._buffer[position]))
-        name = opcode.name if opcode else f"opcode 0x{self._buffer[position]:02x}"
+        code = chr(self._buffer[position])
+        names = (opcode.name for opcode in pickletools.opcodes if opcode.code == code)
+        name = next(names, f"opcode 0x{ord(code):02x}")
         if name in ("GLOBAL", "INST", "PERSID"):
             text = _LINE.match(self._buffer, position + 1)
             name += (

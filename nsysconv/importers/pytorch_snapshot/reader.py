@@ -233,7 +233,8 @@ class SnapshotReader:
         ordered = np.maximum.accumulate(np.where(_is_time(time_us), time_us, zero))
         if count := int(np.count_nonzero(ordered != time_us)):
             self._left_out["clock"] += count
-        return np.minimum((ordered - zero) * _NS_PER_US, schema.TIME_LIMIT_NS)
+        starts: Array = np.minimum((ordered - zero) * _NS_PER_US, schema.TIME_LIMIT_NS)
+        return starts
 
     # -- notes
 
@@ -344,7 +345,9 @@ def _integers(rows: Sequence[_Row], *names: str) -> dict[str, Array]:
         try:
             found[name] = np.array(values, np.int64)
         except OverflowError:
-            found[name] = np.array([v if abs(v) < 1 << 63 else MISSING for v in values], np.int64)
+            found[name] = np.array(
+                [MISSING if v is None or abs(v) >= 1 << 63 else v for v in values], np.int64
+            )
     return found
 
 
