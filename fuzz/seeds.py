@@ -24,10 +24,12 @@ REAL = ROOT.parent / "shared" / "real"
 
 SQLITE = b"SQLite format 3\0"
 GZIP = b"\x1f\x8b"
+PICKLE = b"\x80"
 
 # Folders of real files that are not called as the importer is that is tried with them.
 _REAL_FOLDERS = {
     "rocprof": ("rocprof_v1",),
+    "pytorch_snapshot": ("pytorch_snapshots",),
     "nvprof_database": ("nvprof_sqlite",),
     "nvprof_log": ("nvprof_csv", "nvprof_text"),
     "nsys_stats": ("expected",),
@@ -49,6 +51,7 @@ _ROWS = 200
 _BLOCK_EVENTS = 30
 _BLOCKS = 3
 _TEXT_BYTES = 40_000
+_PICKLE_BYTES = 120_000
 # A page of a list of events ends with one; where a longer trace is cut.
 _EVENT_END = b"},"
 
@@ -118,6 +121,8 @@ def _seed(path: Path) -> Seed:
 
 
 def _cut_down(seed: Seed) -> Seed:
+    if seed.content.startswith(PICKLE):  # a part of one is only refused
+        return seed if len(seed.content) <= _PICKLE_BYTES else Seed(seed.name, b"")
     if seed.is_sqlite:
         return Seed(seed.name, _fewer_rows(seed.content))
     if seed.name.endswith(_REPORT):

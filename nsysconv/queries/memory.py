@@ -413,14 +413,14 @@ def _block_rows(
             calls.spans.names[calls.spans.name[i]] if i >= 0 else NO_OPERATOR
             for i in np.where(is_taken, node, -1).tolist()
         ]
-    elif Fact.STACKS in timeline.profile.facts:
-        stack = timeline.profile.columns("memory_event", ("stack_id",))["stack_id"][pool.row]
-        names = [
-            name if is_one else BEFORE
-            for name, is_one in zip(
-                frame_names(timeline, stack[taken]), is_taken.tolist(), strict=True
-            )
-        ]
+    else:
+        columns = timeline.profile.columns("memory_event", ("stack_id",))
+        stack = np.where(
+            is_taken, np.append(columns["stack_id"][pool.row], MISSING)[taken], MISSING
+        )
+        if (stack != MISSING).any():
+            kinds = zip(frame_names(timeline, stack), is_taken.tolist(), strict=True)
+            names = [name if is_one else BEFORE for name, is_one in kinds]
     starts = np.where(is_taken, pool.start[taken], MISSING)
     has_end = is_taken & is_ended & pool.has_times
     held = np.where(has_end, pool.start[ended] - pool.start[taken], MISSING)
