@@ -121,7 +121,7 @@ def _seed(path: Path) -> Seed:
 
 
 def _cut_down(seed: Seed) -> Seed:
-    if seed.content.startswith(PICKLE):  # a part of one is only refused
+    if seed.content.startswith(PICKLE):  # a cut pickle is only refused
         return seed if len(seed.content) <= _PICKLE_BYTES else Seed(seed.name, b"")
     if seed.is_sqlite:
         return Seed(seed.name, _fewer_rows(seed.content))

@@ -35,7 +35,7 @@ class Fact(StrEnum):
     OPERATORS = "operators", "operators of the framework"
     INPUT_SHAPES = "input_shapes", "shapes of operators' inputs"
     INPUT_TYPES = "input_types", "types of operators' inputs"
-    STACKS = "stacks", "call stacks of operators"
+    STACKS = "stacks", "call stacks"
     FORWARD_LINKS = "forward_links", "links from backward operators to their forward"
     PYTHON_FUNCTIONS = "python_functions", "Python functions"
     COLLECTIVES = "collectives", "collective communication"
