@@ -25,7 +25,7 @@ from typing import Any
 
 from fixture import Fixture
 
-T0_US = 1_700_000_000_000_000
+T0_US = 1_767_225_600_000_000
 SECRET = "hunter2-snapshot"
 """Lies where a snapshot has texts that nobody needs."""
 

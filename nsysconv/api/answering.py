@@ -72,9 +72,11 @@ def _answer(
     noted = [replace(made[0], notes=(*made[0].notes, *_doubts(target))), *made[1:]]
     if copies is not None or set(without_gpu.HOST) & set(wanted):
         return without_gpu.without_kernels(noted, host, copies, command, answered)
-    if "memory" in answered:
+    if "memory" in answered or not answered:
         asked = replace(options, names=memory_answer.REPORTS, for_people=False, limit=0)
-        return memory_answer.on_memory(noted, report_target(target, asked, say), command)
+        reported = report_target(target, asked, say)
+        if reported[0].row_count:
+            return memory_answer.on_memory(noted, reported, command)
     if "metrics" not in answered:
         return without_gpu.without_work(noted, command, answered)
     # A profile without a time line has metrics, and no other report can be made of it.

@@ -15,7 +15,7 @@ from nsysconv.timeline.memory import NO_FRAME
 REPORTS = ("memory", "memory_holders", "memory:by=oom")
 """The reports that the answer is made of, in this order; of the last two there may be none."""
 
-_MOST_DEVICES, _MOST_ROWS = 3, 6
+_MOST_DEVICES, _MOST_ROWS, _LABEL = 3, 6, 30
 _UNKNOWN = (BEFORE, NO_FRAME)
 _RECORD = "call torch.cuda.memory._record_memory_history() when the program starts"
 _EXPANDABLE = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
@@ -26,21 +26,25 @@ def on_memory(made: Sequence[Section], reports: Sequence[Section], command: str)
     """Return the answer of at most 25 lines; `made` are the reports of GPU work, for their notes."""
     by_name = {report.name: report.rows() for report in reports if report.row_count}
     devices, held, failed = (by_name.get(name, []) for name in REPORTS)
+    devices = sorted(devices, key=lambda row: -(row["peak_bytes"] or row["end_bytes"]))
+    several = len({row["profile"] for row in devices}) > 1
     lines = [*caveats(noted(made)), f"{command} records memory only, not GPU work or times."]
     for row in devices[:_MOST_DEVICES]:
-        lines += map(_cut, _device_lines(row))
+        lines += map(_cut, _device_lines(row, several))
     if len(devices) > _MOST_DEVICES:
         lines.append(
             f"{len(devices) - _MOST_DEVICES} more devices: nsysconv report {command} memory"
         )
     largest = devices[0] if devices else {}
-    of_largest = [row for row in failed if row["device_id"] == largest.get("device_id")] or failed
+    of_largest = _of(largest, failed) or failed
     if of_largest:
+        largest = next((row for row in devices if _of(row, of_largest[-1:])), largest)
         lines += map(_cut, _failed_lines(of_largest[-1], len(failed)))
     column, when = _moment(of_largest, largest)
-    own = [row for row in held if row["device_id"] == largest.get("device_id") and row[column]]
+    own = [row for row in _of(largest, held) if row[column]]
     if own:
-        lines += ["", f"held {when}:", *_holders(own, column)]
+        where = f" on {_where(largest, several)}" if len(devices) > 1 else ""
+        lines += ["", f"held {when}{where}:", *_holders(own, column)]
     elif devices:
         lines += ["", "Who allocated it is not recorded."]
     first = max(own, key=lambda row: row[column])["name"] if own else ""
@@ -58,17 +62,24 @@ def _size(value: int | None) -> str:
     return "an unknown size" if value is None else human(value, Unit.BYTES)
 
 
-def _where(row: Row) -> str:
-    return "host" if row["device_id"] is None else f"GPU {row['device_id']}"
+def _of(device: Row, rows: Sequence[Row]) -> list[Row]:
+    keys = ("profile", "pid", "device_id")
+    return [row for row in rows if all(row[key] == device.get(key) for key in keys)]
 
 
-def _device_lines(row: Row) -> Iterator[str]:
+def _where(row: Row, several: bool = False) -> str:
+    where = "host" if row["device_id"] is None else f"GPU {row['device_id']}"
+    return f"{shorten(row['profile'], _LABEL)}, {where}" if several else where
+
+
+def _device_lines(row: Row, several: bool) -> Iterator[str]:
+    where = _where(row, several)
     if row["peak_bytes"] is None:
-        yield f"{_where(row)}: {_size(row['end_bytes'])} in use; the peak is not recorded"
+        yield f"{where}: {_size(row['end_bytes'])} in use; the peak is not recorded"
     else:
         start = row["peak_start_ns"]
         when = "" if start is None else f" at {human(start, Unit.NS)}"
-        line = f"{_where(row)}: peak {_size(row['peak_bytes'])}{when}"
+        line = f"{where}: peak {_size(row['peak_bytes'])}{when}"
         if row["reserved_at_peak_bytes"] is not None:
             line += f" of {_size(row['reserved_at_peak_bytes'])} reserved"
         yield f"{line}; {_size(row['end_bytes'])} at the end"
