@@ -239,8 +239,20 @@ def test_events_that_are_none_are_left_out_and_counted(tmp_path: Path) -> None:
 def test_blocks_listed_again_and_again_are_refused(tmp_path: Path) -> None:
     """A list that is referred to 4,000 times has 4,000 times its blocks, and no more bytes."""
     one = segment(0, FIRST, *(block(FIRST + i, 1, 1) for i in range(1000)))
-    with pytest.raises(InputError, match="more blocks than it has bytes"):
+    with pytest.raises(InputError, match="more blocks and events than it has bytes"):
         api.open(written(tmp_path, {"segments": [one] * 4000, "device_traces": []}))
+    events = [event(0, "free_requested", A, 1)] * 1000
+    with pytest.raises(InputError, match="more blocks and events than it has bytes"):
+        api.open(written(tmp_path, {"segments": [], "device_traces": [events] * 4000}))
+
+
+@pytest.mark.parametrize("content", [
+    {"segments": [segment(0, (1 << 63) - 2, block((1 << 63) - 2, 1 << 62, 1))], "device_traces": []},
+    {"segments": [], "device_traces": [[event(0, "alloc", A, 1 << 61), event(1, "alloc", B, 1 << 62)]]},
+])  # fmt: skip
+def test_sizes_that_cannot_be_are_refused(content: Any, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="more memory than there can be"):
+        api.open(written(tmp_path, content))
 
 
 # -- hostile ones: each is refused by name and offset, and none of it runs

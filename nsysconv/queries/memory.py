@@ -414,10 +414,8 @@ def _block_rows(
             for i in np.where(is_taken, node, -1).tolist()
         ]
     else:
-        columns = timeline.profile.columns("memory_event", ("stack_id",))
-        stack = np.where(
-            is_taken, np.append(columns["stack_id"][pool.row], MISSING)[taken], MISSING
-        )
+        of_event = timeline.profile.columns("memory_event", ("stack_id",))["stack_id"][pool.row]
+        stack = np.where(is_taken, np.append(of_event, MISSING)[taken], MISSING)
         if (stack != MISSING).any():
             kinds = zip(frame_names(timeline, stack), is_taken.tolist(), strict=True)
             names = [name if is_one else BEFORE for name, is_one in kinds]

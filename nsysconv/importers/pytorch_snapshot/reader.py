@@ -50,6 +50,9 @@ _ROWS_AT_ONCE = 1 << 17
 _NS_PER_US = 1000
 _FACTS = frozenset({Fact.MEMORY_EVENTS, Fact.MEMORY_BLOCKS})
 _MOST_DEVICES = 1 << 16
+_LAST = (1 << 63) - 1
+# All sizes of events and blocks together, which have to be added up in 64 bits.
+_MOST_BYTES = 1 << 60
 
 
 class SnapshotReader:
@@ -63,7 +66,7 @@ class SnapshotReader:
         self._stacks = _Stacks()
         self._left_out: Counter[str] = Counter()
         self._first_place: dict[str, str] = {}
-        self._annotations = 0
+        self._annotations, self._rows = 0, 0
 
     def batches(self) -> Batches:
         """Yield the rows of events and blocks, then of devices and names; return the summary."""
@@ -97,11 +100,7 @@ class SnapshotReader:
             found = {"segments": found}
         segments = found.get("segments") if isinstance(found, dict) else None
         if not isinstance(segments, list):
-            raise InputError(
-                "the pickle has no list of segments: it is no memory snapshot",
-                where=str(self._probe.origin),
-                hint="Dump it with torch.cuda.memory._dump_snapshot().",
-            )
+            raise self._damaged("the pickle has no list of segments: it is not a memory snapshot")
         blocks = self._blocks(segments)
         traces = found.get("device_traces", found.get("traces"))
         traces = traces if isinstance(traces, list) else []
@@ -110,8 +109,22 @@ class SnapshotReader:
         events = {}
         for device, trace in enumerate(traces[:_MOST_DEVICES]):
             if isinstance(trace, list) and trace:
+                self._count(len(trace))
                 events[device] = self._events(device, trace)
+        sizes = [blocks["bytes"], *(own.size[own.kind != MISSING] for own in events.values())]
+        if sum(float(each.sum(dtype=float)) for each in sizes) > _MOST_BYTES:
+            raise self._damaged("the snapshot has more memory than there can be")
         return events, blocks
+
+    def _count(self, rows: int) -> None:
+        # A file of few bytes can list the same blocks or events again and again.
+        self._rows += rows
+        if self._rows > self._probe.size:
+            raise self._damaged("the snapshot lists more blocks and events than it has bytes")
+
+    def _damaged(self, what: str) -> InputError:
+        hint = "Dump it again: torch.cuda.memory._dump_snapshot()."
+        return InputError(what, where=str(self._probe.origin), hint=hint)
 
     # -- blocks
 
@@ -124,13 +137,7 @@ class SnapshotReader:
             if not isinstance(blocks, list) or not 0 <= device[0] < _MOST_DEVICES:
                 self._leave_out("cell-unreadable", place)
                 continue
-            # A file of few bytes can list the same blocks again and again.
-            if len(cells) + len(blocks) > self._probe.size:
-                raise InputError(
-                    "the snapshot lists more blocks than it has bytes",
-                    where=str(self._probe.origin),
-                    hint="It is damaged: dump it again.",
-                )
+            self._count(len(blocks))
             cells += self._blocks_of(int(device[0]), int(address[0]), blocks, place)
         names = ("device_id", "segment_address", "address", "bytes", "requested_bytes", "state",
                  "stack_id")  # fmt: skip
@@ -163,7 +170,7 @@ class SnapshotReader:
             else:
                 stack = self._stacks.number(row.get("frames") or latest.get("frames"))
             yield device, segment, at, size, requested, state, stack
-            at = MISSING if at == MISSING else at + size
+            at = at + size if MISSING < at < _LAST - size else MISSING
 
     # -- events
 
