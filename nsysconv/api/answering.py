@@ -63,20 +63,22 @@ def _answer(
         return without_gpu.without_work(made, command, None)
     if rows or findings.row_count:
         return present.document(made, command, _why(findings, target))
+    # One call, since each reads the file again.
+    names = (without_gpu.COPIES, *without_gpu.HOST, *memory_answer.REPORTS)
+    asked = replace(options, names=names, for_people=False, limit=0)
+    tried = report_target(target, asked, say)
+    on_memory = [each for each in tried if each.name in memory_answer.REPORTS]
+    did = [each for each in tried if each.row_count and each not in on_memory]
+    if not did and on_memory[0].row_count:
+        return memory_answer.on_memory([*made, *on_memory], on_memory, command)
     answered = _answered(target, say)
-    wanted = tuple(n for n in (without_gpu.COPIES, *without_gpu.HOST) if n in answered)
-    asked = replace(options, names=wanted, for_people=False, limit=0)
-    did = [r for r in report_target(target, asked, say) if r.row_count] if wanted else []
+    wanted = [name for name in (without_gpu.COPIES, *without_gpu.HOST) if name in answered]
+    did = [each for each in did if each.name in wanted]
     copies = next((each for each in did if each.name == without_gpu.COPIES), None)
     host = [each for each in did if each is not copies]
     noted = [replace(made[0], notes=(*made[0].notes, *_doubts(target))), *made[1:]]
     if copies is not None or set(without_gpu.HOST) & set(wanted):
         return without_gpu.without_kernels(noted, host, copies, command, answered)
-    if "memory" in answered or not answered:
-        asked = replace(options, names=memory_answer.REPORTS, for_people=False, limit=0)
-        reported = report_target(target, asked, say)
-        if reported[0].row_count:
-            return memory_answer.on_memory(noted, reported, command)
     if "metrics" not in answered:
         return without_gpu.without_work(noted, command, answered)
     # A profile without a time line has metrics, and no other report can be made of it.
