@@ -236,6 +236,14 @@ def test_events_that_are_none_are_left_out_and_counted(tmp_path: Path) -> None:
     assert report(tmp_path / "made.pickle", "memory")[0]["peak_bytes"] == 3800
 
 
+def test_notes_are_below_the_reports_on_memory(tmp_path: Path) -> None:
+    content = training()
+    content["device_traces"][0][1:1] = [event(11, "alloc", A, -5)]
+    with api.open(written(tmp_path, content)) as profile:
+        for name in ("memory", "memory_holders"):
+            assert "cell-unreadable" in {note.slug for note in profile.report(name).notes}
+
+
 def test_blocks_listed_again_and_again_are_refused(tmp_path: Path) -> None:
     """A list that is referred to 4,000 times has 4,000 times its blocks, and no more bytes."""
     one = segment(0, FIRST, *(block(FIRST + i, 1, 1) for i in range(1000)))

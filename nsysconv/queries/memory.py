@@ -24,6 +24,7 @@ from nsysconv.queries.memory_holders import (
     BEFORE,
     KEYS,
     OOMS,
+    SOME_MEMORY,
     failed_rows,
     final_values,
     frame_names,
@@ -507,8 +508,8 @@ _COMPUTE = {
 }
 MEMORY = Query(
     title=VIEWS["device"].title,
-    any_of={Fact.MEMORY_EVENTS, Fact.MEMORY_BLOCKS},
-    uses={Fact.OPERATORS, Fact.THREADS, Fact.RANKS, Fact.DEVICES, *STEP_FACTS},
+    any_of=SOME_MEMORY,
+    uses={*SOME_MEMORY, Fact.OPERATORS, Fact.THREADS, Fact.RANKS, Fact.DEVICES, *STEP_FACTS},
     options=(
         Option(
             "by",

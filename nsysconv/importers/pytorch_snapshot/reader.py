@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +23,8 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 _Row = Mapping[str, Any]
+_Events = Mapping[str, Array]
+"""The entries of a trace by column; `kind` is MISSING for those that are left out."""
 
 _BLOCK, _SEGMENT, _OOM = range(len(codes.MEMORY_EVENT_KINDS))
 # What an action is, and whether memory was taken (1) or given back (-1). Between the request to free a
@@ -39,15 +40,16 @@ _ACTIONS = {
     "oom": (_OOM, 1),
 }
 _NO_MEMORY = ("free_requested", "snapshot")
+_ALLOCATED, _AWAITING_FREE, _INACTIVE = range(len(codes.MEMORY_BLOCK_STATES))
 _STATES = {
-    "active_allocated": codes.MEMORY_BLOCK_STATES.index("allocated"),
-    "active_pending_free": codes.MEMORY_BLOCK_STATES.index("awaiting_free"),
-    "active_awaiting_free": codes.MEMORY_BLOCK_STATES.index("awaiting_free"),
-    "inactive": codes.MEMORY_BLOCK_STATES.index("inactive"),
+    "active_allocated": _ALLOCATED,
+    "active_pending_free": _AWAITING_FREE,
+    "active_awaiting_free": _AWAITING_FREE,
+    "inactive": _INACTIVE,
 }
-_INACTIVE = _STATES["inactive"]
 _ROWS_AT_ONCE = 1 << 17
 _NS_PER_US = 1000
+_DROPPED, _APPROXIMATED = Severity.DROPPED, Severity.APPROXIMATED
 _FACTS = frozenset({Fact.MEMORY_EVENTS, Fact.MEMORY_BLOCKS})
 _MOST_DEVICES = 1 << 16
 _LAST = (1 << 63) - 1
@@ -66,7 +68,7 @@ class SnapshotReader:
         self._stacks = _Stacks()
         self._left_out: Counter[str] = Counter()
         self._first_place: dict[str, str] = {}
-        self._annotations, self._rows = 0, 0
+        self._rows = 0
 
     def batches(self) -> Batches:
         """Yield the rows of events and blocks, then of devices and names; return the summary."""
@@ -76,8 +78,7 @@ class SnapshotReader:
         facts = set(self._guaranteed)
         notes = list(self._probe.notes)
         for device, own in events.items():
-            kept = own.kind != MISSING
-            if kept.any():
+            if (own["kind"] != MISSING).any():
                 facts.add(Fact.MEMORY_EVENTS)
                 yield from _in_parts("memory_event", self._event_rows(device, own, blocks, zero))
         ids = np.arange(1, len(blocks["state"]) + 1)
@@ -105,13 +106,13 @@ class SnapshotReader:
         traces = found.get("device_traces", found.get("traces"))
         traces = traces if isinstance(traces, list) else []
         annotations = found.get("external_annotations")
-        self._annotations = len(annotations) if isinstance(annotations, list) else 0
+        self._left_out["rows-not-read"] += len(annotations) if isinstance(annotations, list) else 0
         events = {}
         for device, trace in enumerate(traces[:_MOST_DEVICES]):
             if isinstance(trace, list) and trace:
                 self._count(len(trace))
                 events[device] = self._events(device, trace)
-        sizes = [blocks["bytes"], *(own.size[own.kind != MISSING] for own in events.values())]
+        sizes = [blocks["bytes"], *(own["size"][own["kind"] != MISSING] for own in events.values())]
         if sum(float(each.sum(dtype=float)) for each in sizes) > _MOST_BYTES:
             raise self._damaged("the snapshot has more memory than there can be")
         return events, blocks
@@ -197,22 +198,24 @@ class SnapshotReader:
             number(row.get("frames")) if way > 0 else MISSING
             for row, way in zip(rows, ways, strict=True)
         ]
-        return _Events(kind, sign, np.array(stacks, np.int64), **cells, device_free=free)
+        return {
+            "kind": kind,
+            "sign": sign,
+            "stack": np.array(stacks, np.int64),
+            "free": free,
+            **cells,
+        }
 
     def _event_rows(
         self, device: int, events: _Events, blocks: Mapping[str, Array], zero: int | None
     ) -> dict[str, Array]:
-        kept = np.flatnonzero(events.kind != MISSING)
-        kind, sign, address, size, stack = (
-            each[kept]
-            for each in (events.kind, events.sign, events.addr, events.size, events.stack)
-        )
+        kept = np.flatnonzero(events["kind"] != MISSING)
+        names = ("kind", "sign", "addr", "size", "stack", "free")
+        kind, sign, address, size, stack, free = (events[name][kept] for name in names)
         mine = blocks["device_id"] == device
         in_use = mine & (blocks["state"] != _INACTIVE)
-        held = dict(
-            zip(blocks["address"][in_use].tolist(), blocks["requested_bytes"][in_use].tolist(),
-                strict=True)
-        )  # fmt: skip
+        used = (blocks[name][in_use].tolist() for name in ("address", "requested_bytes"))
+        held = dict(zip(*used, strict=True))
         is_block = kind == _BLOCK
         changes, before = _changes(sign[is_block], address[is_block], size[is_block], held)
         change = np.zeros(len(kept), np.int64)
@@ -222,14 +225,14 @@ class SnapshotReader:
         reserved = int(blocks["bytes"][mine].sum()) - moved[::-1].cumsum()[::-1] + moved
         bytes_ = np.where(is_block & (sign < 0), change, sign * size)
         return {
-            "start_ns": self._starts(events.time_us, zero)[kept],
+            "start_ns": self._starts(events["time_us"], zero)[kept],
             "device_id": np.full(len(kept), device),
             "kind": kind,
             "address": np.where(kind == _OOM, MISSING, address),
             "bytes": bytes_,
             "allocated_bytes": before + change.cumsum(),
             "reserved_bytes": np.maximum(reserved, 0),
-            "free_bytes": np.where(kind == _OOM, events.device_free[kept], MISSING),
+            "free_bytes": free,
             "stack_id": stack,
         }
 
@@ -239,7 +242,7 @@ class SnapshotReader:
             return np.full(len(time_us), MISSING)
         ordered = np.maximum.accumulate(np.where(_is_time(time_us), time_us, zero))
         if count := int(np.count_nonzero(ordered != time_us)):
-            self._left_out["clock"] += count
+            self._left_out["memory-times-unordered"] += count
         starts: Array = np.minimum((ordered - zero) * _NS_PER_US, schema.TIME_LIMIT_NS)
         return starts
 
@@ -250,39 +253,15 @@ class SnapshotReader:
         self._first_place.setdefault(what, place)
 
     def _notes(self) -> Iterator[Note]:
-        for slug, text in (
-            (
-                "cell-unreadable",
-                "blocks and events without a size, an address or a state were left out",
-            ),
-            ("unknown-code", "events of unknown actions were left out"),
-        ):
-            if count := self._left_out[slug]:
-                place = self._first_place[slug]
-                yield Note(slug, Severity.DROPPED, text, count, place, _FACTS)
-        if count := self._left_out["clock"]:
-            text = (
-                "times that are missing, or before that of the event before, are set to the latter"
-            )
-            facts = frozenset({Fact.MEMORY_EVENTS})
-            yield Note("memory-times-unordered", Severity.APPROXIMATED, text, count, "", facts)
-        if self._annotations:
-            text = "annotations of the program are not read"
-            yield Note(
-                "rows-not-read", Severity.INFO, text, self._annotations, "external_annotations"
-            )
-
-
-@dataclass(frozen=True)
-class _Events:
-    # All entries of a trace; `kind` is MISSING for those that are left out.
-    kind: Array
-    sign: Array
-    stack: Array
-    addr: Array
-    size: Array
-    time_us: Array
-    device_free: Array
+        count, place = self._left_out, self._first_place
+        for slug, severity, text in (
+            ("cell-unreadable", _DROPPED, "blocks and events without a number or state were left out"),
+            ("unknown-code", _DROPPED, "events of unknown actions were left out"),
+            ("memory-times-unordered", _APPROXIMATED, "times that go back or are missing were raised"),
+            ("rows-not-read", Severity.INFO, "annotations of the program are not read"),
+        ):  # fmt: skip
+            if count[slug]:
+                yield Note(slug, severity, text, count[slug], place.get(slug, ""), _FACTS)
 
 
 def _changes(
@@ -294,9 +273,8 @@ def _changes(
     changes, before = [], 0
     for way, at, bytes_ in zip(sign.tolist(), address.tolist(), size.tolist(), strict=True):
         if way > 0:
-            changes.append(
-                bytes_ - live.get(at, 0)
-            )  # the block there was freed and nobody recorded it
+            # A block that is still there was freed, and its free was not recorded.
+            changes.append(bytes_ - live.get(at, 0))
             live[at] = bytes_
         elif at in live:
             changes.append(-live.pop(at))
@@ -309,12 +287,11 @@ def _changes(
 
 def _clock(events: Mapping[int, _Events]) -> tuple[int | None, int]:
     # The first and the last time in us since 1970, None where no event has one.
-    times = [own.time_us[_is_time(own.time_us)] for own in events.values()]
-    times = [each for each in times if len(each)]
-    if not times:
+    times = np.concatenate([np.empty(0, np.int64), *(own["time_us"] for own in events.values())])
+    times = times[_is_time(times)]
+    if not len(times):
         return None, 0
-    first = min(int(each.min()) for each in times)
-    last = max(int(each.max()) for each in times)
+    first, last = int(times.min()), int(times.max())
     return first, min(last, first + schema.TIME_LIMIT_NS // _NS_PER_US)
 
 
