@@ -26,11 +26,13 @@ SQLITE = b"SQLite format 3\0"
 GZIP = b"\x1f\x8b"
 NVR = b"NVR\0"
 """How reports of Nsight Compute begin, which are tried whole."""
+PICKLE = b"\x80"
 
 # Folders of real files that are not called as the importer is that is tried with them.
 _REAL_FOLDERS = {
     "ncu": ("ncu_rep", "ncu_csv"),
     "rocprof": ("rocprof_v1",),
+    "pytorch_snapshot": ("pytorch_snapshots",),
     "nvprof_database": ("nvprof_sqlite",),
     "nvprof_log": ("nvprof_csv", "nvprof_text"),
     "nsys_stats": ("expected",),
@@ -52,6 +54,7 @@ _ROWS = 200
 _BLOCK_EVENTS = 30
 _BLOCKS = 3
 _TEXT_BYTES = 40_000
+_PICKLE_BYTES = 120_000
 # A page of a list of events ends with one; where a longer trace is cut.
 _EVENT_END = b"},"
 
@@ -121,6 +124,8 @@ def _seed(path: Path) -> Seed:
 
 
 def _cut_down(seed: Seed) -> Seed:
+    if seed.content.startswith(PICKLE):  # a cut pickle is only refused
+        return seed if len(seed.content) <= _PICKLE_BYTES else Seed(seed.name, b"")
     if seed.is_sqlite:
         return Seed(seed.name, _fewer_rows(seed.content))
     if seed.name.endswith(_REPORT):

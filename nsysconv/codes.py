@@ -45,6 +45,8 @@ THREAD_STATES = (
     "Transition",
 )
 MPI_KINDS = ("p2p", "collective", "wait", "other")
+MEMORY_EVENT_KINDS = ("block", "segment", "oom")
+MEMORY_BLOCK_STATES = ("allocated", "awaiting_free", "inactive")
 PAGE_FAULT_KINDS = ("cpu", "gpu")
 PAGE_FAULT_NAMES = ("instruction_id", "module_id", "source_file_id")
 """Columns of page_fault that are numbers of names."""

@@ -19,7 +19,7 @@ from nsysconv.report import Unit
 APPLICATION_ID = 0x4E535943
 """`PRAGMA application_id` of our SQLite files: "NSYC"."""
 
-SCHEMA_VERSION = 9
+SCHEMA_VERSION = 10
 """Raised by every change that an older reader would misread."""
 
 OLDEST_READ = 2
@@ -37,6 +37,7 @@ VERSIONS: dict[int, str] = {
     8: "What is not believed: the table `implausible`, `profile.examined`, `note.of`.",
     9: "Threads: the tables `cpu_switch` and `cpu_sample`. Devices: clocks, threads of a warp and "
     "of an SM.",
+    10: "Memory: the table `memory_block`; segments and failed allocations in `memory_event`.",
 }
 """One line per version: what changed."""
 
@@ -603,17 +604,25 @@ collective = _event_table(
 memory_event = _event_table(
     "memory_event",
     Fact.MEMORY_EVENTS,
-    "One block of memory that the program or its framework took or gave back.",
+    "One block of memory that the program or its framework took or gave back, or failed to get.",
     _column("start_ns", "When it happened; null: not recorded.", Unit.NS),
     sa.CheckConstraint(_IN_TIME),
     *_thread(),
     _column("device_id", "The device whose memory it is, `device.device_id`; null: the host's."),
     _column("context_id", "The process's context, `context.context_id`."),
     _column("memory_kind", "Kind of memory.", codes=codes.MEMORY_KINDS),
+    _column(
+        "kind",
+        "block, also where null: the program took or gave back; segment: the framework's allocator did, "
+        "from or to the device; oom: an allocation that failed.",
+        codes=codes.MEMORY_EVENT_KINDS,
+        since=10,
+    ),
     _column("address", "Address of the block."),
     _column("bytes", "Size of the block; negative where it was freed.", Unit.BYTES),
     _column("allocated_bytes", "In use on that device afterwards.", Unit.BYTES),
     _column("reserved_bytes", "Held by the framework's allocator afterwards.", Unit.BYTES),
+    _column("free_bytes", "Free on the device when an allocation failed.", Unit.BYTES, since=10),
     _column("stack_id", "Call stack, as of operators, `name.id`.", since=5),
 )
 
@@ -735,6 +744,28 @@ metric_sample = _event_table(
     _real("value_max", "Greatest."),
     _real("value_avg", "Mean."),
     _real("value_sum", "Sum; null: the source does not tell it."),
+)
+
+memory_block = _profile_table(
+    "memory_block",
+    "One block of the memory that a framework's allocator held when the recording ended.",
+    _key("id", "Number of the row in its profile.", since=10),
+    _column("pid", "The process, `process.pid`.", since=10),
+    _column("device_id", "The device whose memory it is, `device.device_id`.", since=10),
+    _column("segment_address", "Address of the segment that it is a part of.", since=10),
+    _column("address", "Address of the block.", since=10),
+    _column("bytes", "Size of the block.", Unit.BYTES, since=10),
+    _column(
+        "requested_bytes", "What the program asked for; null: nobody has it.", Unit.BYTES, since=10
+    ),
+    _column(
+        "state",
+        "allocated: the program has it; awaiting_free: it gave it back, and another stream uses it; "
+        "inactive: nobody has it.",
+        codes=codes.MEMORY_BLOCK_STATES,
+        since=10,
+    ),
+    _column("stack_id", "Call stack of its allocation, as of operators, `name.id`.", since=10),
 )
 
 aggregate = _profile_table(

@@ -47,6 +47,10 @@ _DIFF = {
     "other.sqlite": "nsys/two_processes_one_gpu-3.24.14.sqlite",
     "trace.json": "kineto/basic-2.13.json",
 }
+_SNAPSHOTS = {
+    "snapshot.pickle": "pytorch_snapshot/training.pickle",
+    "blocks.pickle": "pytorch_snapshot/without_history.pickle",
+}
 _FOLDER = {
     "results/rank0.sqlite": "nsys/two_processes_two_gpus-3.24.7.sqlite",
     "results/rank1.sqlite": BASIC,
@@ -56,6 +60,17 @@ _FOLDER = {
 }
 
 CASES: dict[str, Case] = {
+    "memory-snapshot": Case(
+        (
+            "snapshot.pickle",
+            "report snapshot.pickle memory memory_holders memory:by=oom memory:by=block",
+            "info snapshot.pickle",
+            "blocks.pickle",
+            "report blocks.pickle memory_holders",
+            "diff blocks.pickle snapshot.pickle",
+        ),
+        _SNAPSHOTS,
+    ),
     "import": Case(("import report1.sqlite", "import report1.sqlite", "runs report1.db")),
     "import-folder": Case(("import results -o job.db", "runs job.db"), _FOLDER),
     "import-damaged": Case(

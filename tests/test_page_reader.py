@@ -570,9 +570,9 @@ def test_few_rows_are_asked_of_sqlite(grown: Path, monkeypatch: MonkeyPatch) -> 
     before = page_reader.read
     monkeypatch.setattr(connection, "_MOST_SHARED_FILES", 10_000)  # other tests may hold many files open
     monkeypatch.setattr(page_reader, "read", lambda *about: asked.append(about[-1]) or before(*about))
-    with open_for_reading(grown) as connection:
+    with open_for_reading(grown) as store:
         for last in (9_000, 11_000):
-            assert len(joined(taking(connection, "kernel", 1, last))[0]) == KERNELS
+            assert len(joined(taking(store, "kernel", 1, last))[0]) == KERNELS
     assert asked == [11_000]
 
 

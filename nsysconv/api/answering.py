@@ -19,7 +19,7 @@ from nsysconv.document import Section
 from nsysconv.errors import NsysconvError
 from nsysconv.notes import Note, Severity
 from nsysconv.present import answer as present
-from nsysconv.present import without_gpu
+from nsysconv.present import memory_answer, without_gpu
 from nsysconv.report import Report
 from nsysconv.store.location import Url, globbed, is_store, redacted_target, split_target
 
@@ -65,10 +65,17 @@ def _answer(
         return without_gpu.of_kernels(made, limits, command)
     if rows or findings.row_count:
         return present.document(made, command, _why(findings, target))
+    # One call, since each reads the file again.
+    names = (without_gpu.COPIES, *without_gpu.HOST, *memory_answer.REPORTS)
+    asked = replace(options, names=names, for_people=False, limit=0)
+    tried = report_target(target, asked, say)
+    on_memory = [each for each in tried if each.name in memory_answer.REPORTS]
+    did = [each for each in tried if each.row_count and each not in on_memory]
+    if not did and on_memory[0].row_count:
+        return memory_answer.on_memory([*made, *on_memory], on_memory, command)
     answered = _answered(target, say)
-    wanted = tuple(n for n in (without_gpu.COPIES, *without_gpu.HOST) if n in answered)
-    asked = replace(options, names=wanted, for_people=False, limit=0)
-    did = [r for r in report_target(target, asked, say) if r.row_count] if wanted else []
+    wanted = [name for name in (without_gpu.COPIES, *without_gpu.HOST) if name in answered]
+    did = [each for each in did if each.name in wanted]
     copies = next((each for each in did if each.name == without_gpu.COPIES), None)
     host = [each for each in did if each is not copies]
     noted = [replace(made[0], notes=(*made[0].notes, *_doubts(target))), *made[1:]]

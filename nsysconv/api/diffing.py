@@ -75,6 +75,7 @@ _COMPARABLE = tuple(name for name in queries.OWN if name not in _NOT_COMPARED)
 COMPARABLE = (ACCOUNT, CONTRIBUTORS, *DRAWN, *_COMPARABLE)
 """The reports that can be compared."""
 
+_WITHOUT_WORK = (*HOST, "memory", "memory_holders")
 _LIMIT_FOR_PEOPLE = 20
 _FAIL, _PASS = "fail", "pass"
 _WINDOW_FACTS = frozenset({Fact.KERNELS, Fact.KERNEL_TOTALS, *GPU_OP_FACTS})
@@ -152,7 +153,7 @@ def compare_targets(
             profiles = [profile for side in sides for profile in side.profiles]
             if options.reports is None and not any(map(_has_gpu_work, profiles)):
                 wanted = [
-                    name for name in HOST if all(_answer(name, p) for p in profiles)
+                    name for name in _WITHOUT_WORK if all(_answer(name, p) for p in profiles)
                 ] or wanted
             if options.reports is None and options.for_page:
                 wanted += drawn_reports(profiles)

@@ -133,6 +133,7 @@ def _has_operators(opened: OpenProfile) -> bool:
 NEEDED: Mapping[str, Callable[[OpenProfile], bool]] = {
     "metrics": lambda opened: opened.profile.row_count("metric_sample") > 0,
     "memory": lambda opened: opened.profile.row_count("memory_event") > 0,
+    "memory_blocks": lambda opened: Fact.MEMORY_BLOCKS in opened.profile.facts,
     "operators": _has_operators,
     "ranks": lambda opened: bool(opened.timeline.ranks),
     "communication": _communicates,

@@ -23,7 +23,8 @@ from nsysconv.present import tables
 from nsysconv.queries.contract import Request
 from nsysconv.report import Report, concatenated
 from nsysconv.store.location import Location, Url, globbed, is_store, reading, split_target
-from nsysconv.store.read import Profile, Store, find_profile, tagged_profiles
+from nsysconv.store.read import Profile, Store, find_profile
+from nsysconv.store.runs import tagged_profiles
 from nsysconv.timeline.sliced import sliced
 from nsysconv.timeline.slices import Slice
 from nsysconv.timeline.timeline import Timeline

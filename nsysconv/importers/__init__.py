@@ -17,5 +17,6 @@ IMPORTERS = (
     "ncu",
     "rpd",
     "rocprof",
+    "pytorch_snapshot",
 )
 """The modules that read a format, in the order in which they are asked. A new source is one more line."""

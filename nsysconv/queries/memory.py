@@ -8,17 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from nsysconv import codes
 from nsysconv.errors import NotRecorded, UsageError
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
 from nsysconv.queries.columns import (
-    DEVICE,
-    PID,
-    PROCESS_RANK,
-    PROFILE,
     bytes_column,
-    code_name,
     count_column,
     key_column,
     rows_at,
@@ -26,29 +20,30 @@ from nsysconv.queries.columns import (
     values_by_column,
 )
 from nsysconv.queries.contract import Array, Option, Query, Request, Result, View
+from nsysconv.queries.memory_holders import (
+    BEFORE,
+    KEYS,
+    OOMS,
+    SOME_MEMORY,
+    failed_rows,
+    final_values,
+    frame_names,
+    pool_keys,
+)
 from nsysconv.report import MISSING, Column, Unit
 from nsysconv.timeline.arrays import counts, sums
 from nsysconv.timeline.intervals import equal_parts
-from nsysconv.timeline.memory import Part, Pool, any_thread_sizes, left_out, node_of_events, parts
+from nsysconv.timeline.memory import Part, any_thread_sizes, left_out, node_of_events, parts
 from nsysconv.timeline.operator_calls import OperatorCalls, may_have_operators, operator_calls
 from nsysconv.timeline.steps import STEP_FACTS, step_names_at
 from nsysconv.timeline.timeline import Timeline
 
 NO_OPERATOR = "[no operator]"
 """The row of what was taken and freed in no operator."""
-BEFORE = "[before the recording]"
-"""The row of what was in use before the events, and has not been seen to be freed."""
 
 _MAX_BINS = 100_000
 
 
-_KEYS = (
-    PROFILE,
-    PROCESS_RANK,
-    PID,
-    replace(DEVICE, doc="The device whose memory it is; null: the host's."),
-    key_column("memory", "Kind of memory; Host or Device where only that is known."),
-)
 _NAME = key_column(
     "name",
     "The operator in which it was allocated or freed, the innermost on its thread; "
@@ -92,6 +87,18 @@ _OF_POOLS = (
     bytes_column("allocation_bytes", "Their sizes.", adds=True),
     count_column("open_count", "Blocks of those that were never freed.", brief=False),
     bytes_column("open_bytes", "Their sizes.", brief=False, adds=True),
+    count_column("oom_count", "Allocations that failed for lack of memory; null: not recorded."),
+    bytes_column("end_reserved_bytes", "Held by the allocator at the end.", brief=False),
+    bytes_column("inactive_bytes", "The part of that in no block that is in use."),
+    bytes_column(
+        "largest_inactive_bytes",
+        "The largest block of those: more at once needs new memory of the device.",
+    ),
+    bytes_column(
+        "rounding_bytes",
+        "What blocks in use at the end take beyond what was asked for.",
+        brief=False,
+    ),
 )
 _OF_OPERATORS = (
     count_column("call_count", "Calls of the operator."),
@@ -127,7 +134,11 @@ _OF_OPERATORS = (
     ),
 )
 _OF_BLOCKS = (
-    replace(_NAME, doc=_NAME.doc, key=False),
+    replace(
+        _NAME,
+        doc=f"{_NAME.doc} Without operators, the Python function that allocated it, where recorded.",
+        key=False,
+    ),
     Column("address", Unit.ID, "Where it began.", key=True, brief=False),
     _START,
     bytes_column("bytes", "Its size."),
@@ -136,8 +147,8 @@ _OF_BLOCKS = (
     Column(
         "state",
         Unit.TEXT,
-        "freed; open: it never was; before: it was allocated before the first event; lost: another was "
-        "allocated at its address.",
+        "freed; open: it never was; before: it was allocated before the first event, or when is not "
+        "recorded; lost: another was allocated at its address.",
     ),
 )
 _OVER_TIME = (
@@ -151,12 +162,13 @@ _OVER_TIME = (
 
 _BY_POOL = ("rank", "pid", "device_id", "memory")
 VIEWS = {
-    "device": View("Memory by device", (*_KEYS, *_OF_POOLS)),
+    "device": View("Memory by device", (*KEYS, *_OF_POOLS)),
     "operator": View(
-        "Memory by operator, what was held at the peak first", (*_KEYS, _NAME, *_OF_OPERATORS)
+        "Memory by operator, what was held at the peak first", (*KEYS, _NAME, *_OF_OPERATORS)
     ),
-    "block": View("Blocks of memory, largest first", (*_KEYS, *_OF_BLOCKS)),
-    "time": View("Memory over time", (*_KEYS, *_OVER_TIME)),
+    "block": View("Blocks of memory, largest first", (*KEYS, *_OF_BLOCKS)),
+    "time": View("Memory over time", (*KEYS, *_OVER_TIME)),
+    "oom": View("Allocations that failed", (*KEYS, *OOMS)),
 }
 
 
@@ -167,19 +179,8 @@ def compute(timeline: Timeline, request: Request) -> Result:
         raise UsageError(f"memory has no rows by {by!r}", hint=f"There are: {', '.join(VIEWS)}")
     found = parts(timeline)
     rows, notes = _COMPUTE[by](timeline, request, found), _notes(timeline, found)
-    count = sum(len(part.blocks) for part in found) if by == "block" else None
+    count = _block_count(timeline, found) if by == "block" else None
     return Result(values_by_column(rows, VIEWS[by].columns[1:]), count, notes)
-
-
-def _keys(timeline: Timeline, pool: Pool) -> dict[str, Any]:
-    on_host = pool.device == MISSING
-    kind = code_name(codes.MEMORY_KINDS, pool.kind)
-    return {
-        "rank": timeline.ranks.get(pool.pid),
-        "pid": pool.pid,
-        "device_id": None if on_host else pool.device,
-        "memory": kind or ("Host" if on_host else "Device"),
-    }
 
 
 def _notes(timeline: Timeline, found: Iterable[Part]) -> tuple[Note, ...]:
@@ -212,15 +213,21 @@ def _by_device(timeline: Timeline, request: Request, found: list[Part]) -> list[
 
 def _pool_row(timeline: Timeline, part: Part, device_bytes: int | None) -> dict[str, Any]:
     events = part.events
+    row = {
+        **pool_keys(timeline, part.pool),
+        **final_values(timeline, part),
+        "end_bytes": events.end,
+    }
+    if not len(events):
+        return row  # the peak is not recorded
     place, taken = events.peak_place, events.size > 0
     most_reserved, at_peak = events.most_reserved, events.reserved_at_peak
-    row = {
-        **_keys(timeline, part.pool),
+    has_time = place >= 0 and events.has_times
+    row |= {
         "peak_bytes": events.peak,
-        "peak_start_ns": int(events.start[place]) if place >= 0 else None,
+        "peak_start_ns": int(events.start[place]) if has_time else None,
         "peak_reserved_bytes": most_reserved,
         "before_bytes": events.before,
-        "end_bytes": int(events.in_use[-1]),
         "reserved_at_peak_bytes": at_peak,
         "allocation_count": int(np.count_nonzero(taken)),
         "allocation_bytes": int(events.size[taken].sum()),
@@ -229,7 +236,7 @@ def _pool_row(timeline: Timeline, part: Part, device_bytes: int | None) -> dict[
         row["fragmented_pct"] = 100 * (at_peak - events.peak) / at_peak
     if device_bytes:
         row["device_pct"] = 100 * (most_reserved or events.peak) / device_bytes
-    if (events.address != MISSING).all():
+    if events.has_addresses:
         blocks = part.pool.blocks
         still = (blocks.ended < 0) & np.isin(blocks.taken, part.places)
         row["open_count"] = int(np.count_nonzero(still))
@@ -242,7 +249,9 @@ def _pool_row(timeline: Timeline, part: Part, device_bytes: int | None) -> dict[
 
 def _by_operator(timeline: Timeline, request: Request, found: list[Part]) -> list[dict[str, Any]]:
     calls = _operator_calls(timeline, request)
-    rows = [row for part in found for row in _operator_rows(timeline, calls, part)]
+    rows = [
+        row for part in found if len(part.events) for row in _operator_rows(timeline, calls, part)
+    ]
     rows.sort(
         key=lambda row: (
             -(row["live_at_peak_bytes"] or 0),
@@ -281,7 +290,7 @@ def _operator_rows(timeline: Timeline, calls: OperatorCalls, part: Part) -> list
     # Calls in whose time other threads took memory have a row of their own only if they took some.
     some = [np.asarray(each) for name, each in values.items() if name != "call_count"]
     shown = np.flatnonzero(np.any(np.stack(some) != 0, axis=0))
-    keys = _keys(timeline, part.pool)
+    keys = pool_keys(timeline, part.pool)
     listed = rows_at(values, shown)
     rows = [
         {
@@ -314,7 +323,7 @@ def _live_at_peak(part: Part, of_event: Array, names: Array, count: int) -> Arra
     # The result has the bytes by name and, last, those that no operator allocated. It is None if
     # addresses are missing.
     blocks = part.pool.blocks
-    if (part.pool.address == MISSING).any():
+    if not part.pool.has_addresses:
         return None
     held = part.held_at_peak
     node = of_event[blocks.taken[held]]
@@ -356,8 +365,36 @@ def _by_block(timeline: Timeline, request: Request, found: list[Part]) -> list[d
     has_operators = may_have_operators(timeline)
     calls = _operator_calls(timeline, request) if has_operators else None
     rows = [row for part in found for row in _block_rows(timeline, calls, part, request)]
+    rows += [row for part in found for row in _kept_rows(timeline, part, request)]
     rows.sort(key=lambda row: (-row["bytes"], row["start_ns"] or 0))
     return rows
+
+
+def _block_count(timeline: Timeline, found: Iterable[Part]) -> int:
+    return sum(len(part.blocks) + len(_kept_blocks(timeline, part)) for part in found)
+
+
+def _kept_blocks(timeline: Timeline, part: Part) -> Array:
+    # The blocks that no event took or freed, and that were there at the end, by number.
+    final = part.pool.final
+    if final is None or not timeline.is_whole:
+        return np.empty(0, np.int64)
+    return np.flatnonzero(final.held_throughout(part.pool))
+
+
+def _kept_rows(timeline: Timeline, part: Part, request: Request) -> list[dict[str, Any]]:
+    final, shown = part.pool.final, _kept_blocks(timeline, part)
+    if final is None:
+        return []
+    shown = shown[np.argsort(-final.requested[shown], kind="stable")[: request.limit or None]]
+    has_stacks = Fact.STACKS in timeline.profile.facts
+    names = frame_names(timeline, final.stack[shown]) if has_stacks else [None] * len(shown)
+    cells = zip(names, final.address[shown].tolist(), final.requested[shown].tolist(), strict=True)
+    return [
+        {**pool_keys(timeline, part.pool), "name": name, "address": at, "start_ns": None, "bytes": size,
+         "state": "before"}
+        for name, at, size in cells
+    ]  # fmt: skip
 
 
 def _block_rows(
@@ -377,12 +414,19 @@ def _block_rows(
             calls.spans.names[calls.spans.name[i]] if i >= 0 else NO_OPERATOR
             for i in np.where(is_taken, node, -1).tolist()
         ]
+    else:
+        of_event = timeline.profile.columns("memory_event", ("stack_id",))["stack_id"][pool.row]
+        stack = np.where(is_taken, np.append(of_event, MISSING)[taken], MISSING)
+        if (stack != MISSING).any():
+            kinds = zip(frame_names(timeline, stack), is_taken.tolist(), strict=True)
+            names = [name if is_one else BEFORE for name, is_one in kinds]
     starts = np.where(is_taken, pool.start[taken], MISSING)
-    held = np.where(is_taken & is_ended, pool.start[ended] - pool.start[taken], MISSING)
+    has_end = is_taken & is_ended & pool.has_times
+    held = np.where(has_end, pool.start[ended] - pool.start[taken], MISSING)
     address = pool.address[np.where(is_taken, taken, ended)]
     states = np.select([blocks.lost[shown], ~is_taken, ~is_ended], [0, 1, 2], 3)
     step = step_names_at(timeline, step_pattern(request), pool.pid, starts)
-    keys = _keys(timeline, pool)
+    keys = pool_keys(timeline, pool)
     columns = zip(
         names, address.tolist(), starts.tolist(), blocks.size[shown].tolist(), held.tolist(), step,
         states.tolist(), strict=True,
@@ -390,7 +434,7 @@ def _block_rows(
     return [
         {
             **keys,
-            "name": name if start != MISSING else BEFORE,
+            "name": BEFORE if start == MISSING and calls is not None else name,
             "address": at,
             "start_ns": None if start == MISSING else start,
             "bytes": size,
@@ -414,6 +458,7 @@ def _over_time(timeline: Timeline, request: Request, found: list[Part]) -> list[
         raise UsageError(
             f"memory:bins={bins}: not so many", hint=f"There are 1 to {_MAX_BINS} bins."
         )
+    found = [part for part in found if len(part.events) and part.events.has_times]
     if not found:
         return []
     first = min(int(part.events.start[0]) for part in found)
@@ -431,7 +476,7 @@ def _bin_rows(timeline: Timeline, part: Part, edges: Array) -> list[dict[str, An
     after = np.searchsorted(events.start, high, side="left")
     # Before the first event what is held is not recorded.
     is_reserved = events.most_reserved is not None
-    keys = _keys(timeline, part.pool)
+    keys = pool_keys(timeline, part.pool)
     return [
         {
             **keys,
@@ -450,22 +495,27 @@ def _bin_rows(timeline: Timeline, part: Part, edges: Array) -> list[dict[str, An
     ]
 
 
+def _by_oom(timeline: Timeline, request: Request, found: list[Part]) -> list[dict[str, Any]]:
+    return failed_rows(timeline, found)
+
+
 _COMPUTE = {
     "device": _by_device,
     "operator": _by_operator,
     "block": _by_block,
     "time": _over_time,
+    "oom": _by_oom,
 }
 MEMORY = Query(
     title=VIEWS["device"].title,
-    needs={Fact.MEMORY_EVENTS},
-    uses={Fact.OPERATORS, Fact.THREADS, Fact.RANKS, Fact.DEVICES, *STEP_FACTS},
+    any_of=SOME_MEMORY,
+    uses={*SOME_MEMORY, Fact.OPERATORS, Fact.THREADS, Fact.RANKS, Fact.DEVICES, *STEP_FACTS},
     options=(
         Option(
             "by",
             "device",
-            "A row per process and device; per operator, with what each held at the peak; per block; or "
-            "per bin of time: device, operator, block, time.",
+            "A row per process and device; per operator, with what each held at the peak; per block; per "
+            "bin of time; or per allocation that failed: device, operator, block, time, oom.",
         ),
         Option("bins", 60, f"With by=time: in how many bins time is cut, {_MAX_BINS} at most."),
         Option("annotations", False, "With by=operator: other ranges take part, too."),

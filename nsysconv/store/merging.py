@@ -101,7 +101,7 @@ def _batches(store: Store, profile: Profile, place: Location) -> Batches:
     for table in schema.metadata.sorted_tables:
         if "profile_id" not in table.c or table in _MADE_ANEW:
             continue
-        if not store.lacking(table.name).keys().isdisjoint(table.primary_key.columns.keys()):
+        if not store.has_table(table.name):
             continue  # an older store has no such table
         if table.name not in schema.EVENT_TABLES:
             yield from _rows(profile, table, ("profile_id",))

@@ -41,6 +41,7 @@ _MANY_NAMES = 5_000
 _WIDE = frozenset({"start_ns"})
 _TIMES, _BYTES = ("start_ns", "dur_ns"), "bytes"
 
+Array = np.ndarray
 Columns = dict[str, np.ndarray]
 Part = TypeVar("Part")
 Result = TypeVar("Result")
@@ -325,7 +326,9 @@ class Profile:
         return values_by_name
 
     def rows(self, table: str) -> list[Row]:
-        """Return this profile's rows of a small table as dictionaries."""
+        """Return this profile's rows of a small table as dictionaries; an older store may lack it."""
+        if not self._store.has_table(table):
+            return []
         source = schema.metadata.tables[table]
         own = sa.select(source).where(self._own_rows(source))
         return self._store.rows(own.order_by(*source.primary_key.columns))
@@ -411,6 +414,8 @@ class Profile:
         table: sa.Table,
         ask: Callable[[Connection, sa.ColumnElement[bool]], Iterator[pa.RecordBatch]],
     ) -> Iterator[pa.RecordBatch]:
+        if not self._store.has_table(table.name):
+            return
         if table.name not in schema.EVENT_TABLES:
             (few,) = self._store.map(lambda c, own: list(ask(c, own)), [self._own_rows(table)])
             yield from few
@@ -470,6 +475,11 @@ class Store(AbstractContextManager["Store"]):
         lacking = self._connection.lacking
         return {column.name: MISSING for column in lacking if column.table.name == table}
 
+    def has_table(self, table: str) -> bool:
+        """Return whether the store, which may be of an older version, has a small table."""
+        key = schema.metadata.tables[table].primary_key.columns
+        return self._connection.lacking.isdisjoint(key)
+
     def rows(self, statement: sa.Select[Any]) -> list[Row]:
         """Return the rows of a small select as dictionaries."""
         with self.lock:
@@ -514,16 +524,6 @@ def find_profile(store: Store, selector: str) -> Profile:
         f"no profile {selector!r} in the store",
         hint=available_hint(selector, labels, "`nsysconv runs` lists them all."),
     )
-
-
-def tagged_profiles(store: Store, key: str, value: str) -> set[int]:
-    """Return the ids of the profiles that have this tag."""
-    tag = schema.profile_tag.c
-    chosen = sa.select(tag.profile_id).where(tag.key == key, tag.value == value)
-    return {row["profile_id"] for row in store.rows(chosen)}
-
-
-Array = np.ndarray
 
 
 class TooManyRowsError(Exception):

@@ -395,3 +395,10 @@ def _listed(values: Sequence[object]) -> str:
 
 def _note(slug: str, text: str, count: int = 1) -> Note:
     return Note(slug, Severity.INFO, text, count, facts=frozenset({Fact.RANKS}))
+
+
+def tagged_profiles(store: Store, key: str, value: str) -> set[int]:
+    """Return the ids of the profiles that have this tag."""
+    tag = schema.profile_tag.c
+    chosen = sa.select(tag.profile_id).where(tag.key == key, tag.value == value)
+    return {row["profile_id"] for row in store.rows(chosen)}
