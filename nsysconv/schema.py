@@ -37,7 +37,8 @@ VERSIONS: dict[int, str] = {
     8: "What is not believed: the table `implausible`, `profile.examined`, `note.of`.",
     9: "Threads: the tables `cpu_switch` and `cpu_sample`. Devices: clocks, threads of a warp and "
     "of an SM.",
-    10: "Memory: the table `memory_block`; segments and failed allocations in `memory_event`.",
+    10: "Memory: the table `memory_block`; segments and failed allocations in `memory_event`. Callers "
+    "of API calls; which call recorded the event of a wait.",
 }
 """One line per version: what changed."""
 
@@ -404,7 +405,7 @@ api_call = _event_table(
     _column("layer", "0 runtime, 1 driver.", codes=codes.API_LAYERS),
     _column("name_id", "The function's symbol, `name.id`; `name.plain` is its documented name."),
     _column("result", "What it returned; 0 is success."),
-    _column("caller_name_id", "The function of the program that called it, `name.id`."),
+    _column("caller_name_id", "The function of the program that called it, `name.id`.", since=10),
 )
 
 kernel = _event_table(
@@ -506,8 +507,10 @@ sync = _event_table(
     "One synchronization as the device saw it. Not GPU work.",
     *_gpu_interval("the wait"),
     _column("event_id", "The event waited for; null: none."),
-    _column("record_correlation_id", "`correlation_id` of the call that recorded the event."),
-    _column("record_stream_id", "The stream on which that call recorded it."),
+    _column(
+        "record_correlation_id", "`correlation_id` of the call that recorded the event.", since=10
+    ),
+    _column("record_stream_id", "The stream on which that call recorded it.", since=10),
     _column(
         "sync_type",
         "The source's own number for the kind of wait. Its meaning changed between "

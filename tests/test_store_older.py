@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,17 @@ def test_each_version_but_the_first_says_what_it_added() -> None:
     assert {column.info["since"] for table in schema.metadata.tables.values() for column in table.c} == {
         1, 3, 4, 5, 6, 7, 8, 9, 10}  # fmt: skip
     assert not schema.columns_since(schema.SCHEMA_VERSION)
+
+
+def test_columns_of_released_stores_are_no_others() -> None:
+    """A column that a released version lacks, and that does not say so, makes its stores unreadable."""
+    later = {column.table for column in schema.columns_since(8) if column.primary_key}
+    found = Counter(
+        column.info["since"]
+        for table in schema.metadata.tables.values() if table not in later
+        for column in table.c if column.info["since"] <= 8
+    )  # fmt: skip
+    assert found == {1: 345, 3: 2, 4: 1, 5: 9, 6: 2, 7: 3, 8: 5}
 
 
 @pytest.mark.parametrize(("source", "version"), by_turns(FILES, VERSIONS, 2), ids=name_of)
