@@ -135,15 +135,15 @@ def _add_gpu(out: Export, gpu: Device) -> None:
 
 
 def _add_gpu_of_process(out: Export, process: Process, ordinal: int, gpu: Device) -> None:
-    # The uuid column is there and empty in the exports seen.
+    # The uuid column is there and empty in the exports seen; rates are in kB/s and kHz here.
     out.add("TARGET_INFO_CUDA_DEVICE", gpuId=gpu.gpu_id, cudaId=ordinal, pid=process.pid,
             numMultiprocessors=gpu.sm_count)  # fmt: skip
     bus = int(gpu.bus_id.split(":")[1], 16)
     out.add(
         "TARGET_INFO_CUDA_GPU",
-        vmId=VM, name=gpu.name, pciBusId=bus, globalMemoryBandwidth=1555200000000,
+        vmId=VM, name=gpu.name, pciBusId=bus, globalMemoryBandwidth=1555200000,
         globalMemorySize=gpu.memory_bytes, constantMemorySize=65536, l2CacheSize=41943040,
-        numThreadsPerWarp=32, coreClockRate=1410000000, numMemcpyEngines=3,
+        numThreadsPerWarp=32, coreClockRate=1410000, numMemcpyEngines=3,
         numMultiprocessors=gpu.sm_count, maxIPC=4, maxWarpsPerMultiprocessor=64,
         maxBlocksPerMultiprocessor=32, maxRegistersPerBlock=65536, maxSharedMemoryPerBlock=49152,
         maxThreadsPerBlock=1024, maxBlockDimX=1024, maxBlockDimY=1024, maxBlockDimZ=64,

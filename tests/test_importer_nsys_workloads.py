@@ -70,8 +70,6 @@ def test_properties_of_devices(shelf: Shelf, file: File) -> None:
                                        "memory_bytes": 42_505_273_344}  # fmt: skip
     if expected.age_name == "2021":
         wanted = dict.fromkeys(wanted)  # TARGET_INFO_GPU had name and bus only
-    if not expected.since(2, 7, 0):
-        wanted["memory_bandwidth_bytes_per_s"] = None
     for row in shelf.profile(file.path).rows("device"):
         assert {name: row[name] for name in wanted} == wanted
         assert row["name"] == "NVIDIA A100-SXM4-40GB"
