@@ -250,3 +250,19 @@ def test_a_blocked_host(without: frozenset[Fact], words: str) -> None:
     finding, advice = said(*switches, without=without)["host_bound"]
     assert finding.endswith(", 900.00 µs of it blocked.")
     assert advice.startswith(words)
+
+
+def test_start_up_says_what_the_first_launching_thread_did() -> None:
+    """Of 905 µs before the first launch returned, 6 are in calls, and 700 in `read`, another thread in `poll`."""
+    rows = (
+        Call(0, 1, 8, name="cuInit"), Call(900, 905, 1), Kernel(910, 2000, 1),
+        OsrtCall(100, 800, "read"), OsrtCall(0, 900, "poll", tid=12), *on_cpu(0, 100),
+    )  # fmt: skip
+    every = [row._replace(start=1000 * row.start, end=None if row.end is None else 1000 * row.end)
+             for row in rows]  # fmt: skip
+    with opened(*every) as profile:
+        found = {row["rule"]: row["finding"] for row in profile.report("findings").rows()}
+    assert found["start_up"] == (
+        "905.00 µs passed before the first launch returned, 899.00 µs of it outside API calls "
+        "(700.00 µs in read)."
+    )

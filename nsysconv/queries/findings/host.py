@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -151,33 +152,54 @@ def _doing(scene: Scene, activity: HostActivity, found: Gaps, whole: int) -> tup
     if 2 * captured > whole:
         clause = f", {human(captured, Unit.NS)} of it while it captured CUDA graphs"
         return clause, " that captures CUDA graphs", "capture"
+    _, named = waits(scene)
+    most = mostly(activity, found, lambda name: name in named or waits_for_input(name))
+    if most is None:
+        return "", "", ""
+    clause = f", {human(most.time, Unit.NS)} of it {most.words}"
+    if most.kind == "thread":
+        return clause, "", _case(scene, most.name, most.function)
+    is_cause = most.kind == "range" and 2 * most.time > whole and not _encloses(scene, most.name)
+    return (clause, f" {most.words}", "range") if is_cause else (clause, "", "")
+
+
+class Most(NamedTuple):
+    """What a thread did for most of some time, in ns, outside of API calls, and the words for it.
+
+    `function`: that of most samples, of a thread that ran; empty where it is not known.
+    """
+
+    time: int
+    kind: str
+    name: str
+    words: str
+    function: str = ""
+
+
+def mostly(
+    activity: HostActivity, found: Gaps, is_left_out: Callable[[str], bool] = lambda name: False
+) -> Most | None:
+    """Return what launching threads did most of the time in the longest of these gaps; None: nothing."""
     if len(found) > _MOST_GAPS:
         found = found.take(np.sort(np.argpartition(-found.dur, _MOST_GAPS)[:_MOST_GAPS]))
     by_name: dict[tuple[str, str], int] = {}
-    _, named = waits(scene)
     for pieces in activity.split(found):
         group, (labels,) = factorize(pieces.label)
         spent = sums(group, pieces.time, len(labels))
         for label, time in zip(labels.tolist(), spent.tolist(), strict=True):
             kind, name = activity.name(label)
-            if kind != "api_call" and name not in named and not waits_for_input(name):
+            if kind != "api_call" and not is_left_out(name):
                 by_name[kind, name] = by_name.get((kind, name), 0) + time
     if not by_name:
-        return "", "", ""
+        return None
     kind, name = top = max(by_name, key=lambda key: by_name[key])
-    time = human(by_name[top], Unit.NS)
-    if kind == "outside":
-        return f", {time} of it in unrecorded host code", "", ""
-    if kind == "os_call":
-        return f", {time} of it in {name}", "", ""
     if kind == "thread":
         function = most_sampled(_samples(activity, found)) if name == RUNNING else None
         ran = "" if function is None else f", most samples in {shorten(function, _FUNCTION)}"
-        return f", {time} of it {_STATES[name]}{ran}", "", _case(scene, name, function or "")
-    is_cause = kind == "range" and 2 * by_name[top] > whole and not _encloses(scene, name)
-    place = f" in {kind.replace('_', ' ')} {shorten(name, _NAME)}"
-    clause = f", {time} of it{place}"
-    return (clause, place, "range") if is_cause else (clause, "", "")
+        return Most(by_name[top], kind, name, f"{_STATES[name]}{ran}", function or "")
+    words = {"outside": "in unrecorded host code", "os_call": f"in {name}"}
+    place = f"in {kind.replace('_', ' ')} {shorten(name, _NAME)}"
+    return Most(by_name[top], kind, name, words.get(kind, place))
 
 
 def _samples(activity: HostActivity, found: Gaps) -> Counter[tuple[str, str | None]]:

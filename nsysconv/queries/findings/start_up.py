@@ -20,12 +20,16 @@ from nsysconv.queries.findings.contract import (
     remaining,
     uncovered,
 )
+from nsysconv.queries.findings.host import mostly
 from nsysconv.report import Unit, human
 from nsysconv.timeline.annotations import operators, ranges, which_named
 from nsysconv.timeline.arrays import Array, among, distinct, factorize, sums, take
 from nsysconv.timeline.events import OpKind
+from nsysconv.timeline.host_activity import OF_SYSTEM, host_activity
+from nsysconv.timeline.idle import Gaps, drop_threadless_host_parts
 from nsysconv.timeline.intervals import Union, union, union_with
 from nsysconv.timeline.kernel_categories import kernel_name_ids
+from nsysconv.timeline.range_names import GROUPED
 from nsysconv.timeline.steps import Steps, annotated, steps
 
 # No launch takes as long; what does loads code first.
@@ -118,9 +122,27 @@ def _during(scene: Scene, which: Array, low: int, high: int, taken: Union, whole
     parts = [(inside, f"in {name}")]
     if Fact.API_CALLS in scene.timeline.profile.facts:
         outside = whole - uncovered(scene.calls_at(which), taken, low, high)
-        parts.append((outside, "outside API calls"))
+        did = _outside(scene, low) if 10 * outside >= whole > 0 else ""
+        parts.append((outside, f"outside API calls{did}"))
     said = sorted((part for part in parts if part[0] * 10 >= whole > 0), reverse=True)
     return "".join(_clause(time, whole, where) for time, where in said)
+
+
+def _outside(scene: Scene, low: int) -> str:
+    # The words say what the thread of the first launch did for most of the time before that, where the
+    # operating system's calls or the scheduling of threads were recorded.
+    timeline, recorded = scene.timeline, scene.timeline.profile.facts
+    linked = np.flatnonzero(scene.owner >= 0)
+    if not ({Fact.OSRT_CALLS, Fact.SCHEDULING} & recorded and len(linked)):
+        return ""
+    call = scene.owner[linked].min()
+    op = np.flatnonzero(timeline.owner == call)[:1]
+    begun, until = np.array([low]), timeline.calls.start[[call]]
+    before = Gaps(scene.device, "no_op", None, begun, timeline.ops.start[op], op, host_end=until)
+    most = mostly(host_activity(timeline, GROUPED), drop_threadless_host_parts(timeline, before))
+    if most is None or most.kind not in OF_SYSTEM:
+        return ""
+    return f" ({human(most.time, Unit.NS)} {most.words})"
 
 
 def _filled_by(scene: Scene, low: int, high: int, taken: Union, whole: int) -> str:
