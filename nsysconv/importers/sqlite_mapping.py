@@ -22,7 +22,7 @@ from nsysconv.facts import Fact
 from nsysconv.importers import directives
 from nsysconv.importers.contract import lost_gpu_work
 from nsysconv.importers.event_records import EventRecords
-from nsysconv.importers.probe import Probe
+from nsysconv.importers.probe import Probe, SourceTable
 from nsysconv.importers.sqlite_columns import (
     TIME_LIMIT,
     Expression,
@@ -179,6 +179,11 @@ class TableMapping(Generic[ContextT]):
         """Return the fact that a profile holds if these rows were recorded."""
         return self.own_fact or schema.EVENT_TABLES[self.target]
 
+    def is_joined(self, source: SourceTable, context: ContextT) -> bool:
+        """Return whether the rows of this table are joined with others."""
+        columns = SourceColumns(source, alias=self.alias)
+        return self.join(columns, context) is not columns.table
+
     def select(self, columns: SourceColumns, context: ContextT) -> sa.Select[Any]:
         """Return the rows as a select over the attached source, columns named as ours."""
         expressions = self.columns(columns, context)
@@ -285,11 +290,9 @@ def source_rows(
 ) -> SourceRows:
     """Return the rows of a mapping, to be selected from the source between two row numbers."""
     source = probe.tables[mapping.source]
-    columns = SourceColumns(source, alias=mapping.alias)
-    if mapping.join(columns, context) is columns.table:
-        columns = SourceColumns(
-            source
-        )  # a table that is joined with nothing may be read from pages
+    # A table that is joined with nothing needs no other name, and may be read from pages.
+    is_joined = mapping.is_joined(source, context)
+    columns = SourceColumns(source, alias=mapping.alias if is_joined else "")
     rows = SourceRows(
         table=mapping.target,
         select=mapping.select(columns, context),

@@ -67,6 +67,7 @@ class ExportReader:
         self._clock = capture.read_clock(probe, present, self._capture)
         self._notes: list[Note] = list(probe.notes)
         self._unread: set[Fact] = set()
+        self._checked: list[export_context.ExportMapping] = []  # their rows were guarded
         self._gpus = small_tables.read_gpus(probe)
         self._survey = ExportSurvey(probe, self._sources)
         self._unclosed = probe.submit(_unclosed_range_notes, probe)
@@ -111,7 +112,7 @@ class ExportReader:
                 suspects=frozenset(
                     m.target
                     for m in copied
-                    if not _is_checked_first(m) and self._survey.is_suspect(m.source)
+                    if m not in self._checked and self._survey.is_suspect(m.source)
                 ),
             )
         finally:
@@ -127,17 +128,22 @@ class ExportReader:
         first, last = row_range(self._probe, self._probe.tables[mapping.source])
         if first is None or last is None:
             return None
+        context = self._context(mapping)
         rows = sqlite_mapping.source_rows(
             self._probe,
             mapping,
-            self._context(mapping),
+            context,
             tables.CHECKS,
             (first, last),
             sparse=self._survey.is_sparse(mapping.source),
         )
-        if _is_checked_first(mapping) and self._survey.is_suspect(mapping.source):
+        # Arithmetic on ids that are not numbers, or looking them up, would go unnoticed: such tables are
+        # guarded before their rows are copied.
+        looks_up = mapping.is_joined(self._probe.tables[mapping.source], context)
+        if ("deviceId" in mapping.needs or looks_up) and self._survey.is_suspect(mapping.source):
             rows, notes = rows.guarded()
             self._notes += notes
+            self._checked.append(mapping)
         return rows
 
     def _collective_rows(self) -> ArrowRows:
@@ -423,12 +429,6 @@ class ExportReader:
             numbers = ", ".join(map(str, sorted(classes)))
             return has_rows(self._probe, source, f"eventClass IN ({numbers})")
         return has_rows(self._probe, source)
-
-
-def _is_checked_first(mapping: export_context.ExportMapping) -> bool:
-    # Arithmetic on ids that are not numbers, or looking them up, would go unnoticed: such tables are
-    # guarded before their rows are copied.
-    return "deviceId" in mapping.needs or bool(mapping.alias)
 
 
 # -- notes on what the rows turn out to be
