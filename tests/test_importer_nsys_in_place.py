@@ -39,7 +39,7 @@ from nsysconv.store.location import reading
 from nsysconv.store.read import Profile
 from nsysconv.store.sqlite import connection, page_reader
 
-JOINED = {"memory_event", "metric_sample", "mpi_call", "operator"}
+JOINED = {"cpu_sample", "memory_event", "metric_sample", "mpi_call", "operator"}
 # Worked out in Python: these rows are in no table of the source.
 MADE = {"collective"}
 # Ranges of operators have texts so long that their lengths take two bytes in the head of a record.
