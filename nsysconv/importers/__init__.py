@@ -17,5 +17,7 @@ IMPORTERS = (
     "ncu",
     "rpd",
     "rocprof",
+    "line_profiler",
+    "scalene",
 )
 """The modules that read a format, in the order in which they are asked. A new source is one more line."""
