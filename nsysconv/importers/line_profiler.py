@@ -42,7 +42,10 @@ ADVICE: Mapping[Fact, str] = dict.fromkeys(
 # The module of the class that is pickled: before version 4, in 4, and later.
 _MODULES = ("_line_profiler", "line_profiler._line_profiler", "line_profiler.line_profiler")
 _PICKLE = re.compile(rb"\x80[\x02-\x05].{0,80}?line_profiler.{0,80}?LineStats", re.DOTALL)
-_UNIT = re.compile(rb"^(?:\x1b\[[\d;]*m)*Timer unit: +([\d.]+(?:e[+-]?\d{1,3})?) s\b", re.MULTILINE)
+_UNIT = re.compile(
+    rb"^(?:\xef\xbb\xbf)?(?:\x1b\[[\d;]*m)*Timer unit: +([\d.]+(?:e[+-]?\d{1,3})?) s\b",
+    re.MULTILINE,
+)
 _HEADER = re.compile(
     rb"^[^\n]{0,40}?Line # +Hits +Time +Per Hit +% Time +Line Contents", re.MULTILINE
 )
@@ -50,7 +53,7 @@ _LONGEST_SIGN = 256
 _COLOR = re.compile(r"\x1b\[[\d;]*m")
 _ABOVE = re.compile(
     r"Total time: (?P<total>[\d.]+(?:e[+-]?\d{1,3})?) s\s*"
-    r"|File: (?P<file>.+?)\s*|Function: (?P<function>.+) at line (?P<line>\d{1,9})\s*"
+    r"|File: (?P<file>.*\S)|Function: (?P<function>.+) at line (?P<line>\d{1,9})\s*"
 )
 _RULE = re.compile(r"=+\s*")
 _NUMBER = re.compile(r" *\d{1,9}(?= |$)")
@@ -92,12 +95,12 @@ def read(probes: Sequence[Probe], options: Options) -> Generator[Recording, None
 
     with utf8_files(probes) as (path,):
         spans = _profiles(path)
-        if len(spans) > MAX_RECORDINGS:
-            raise too_many_recordings_error(str(probe.origin))
-        for number, span in enumerate(spans, 1):
-            part = str(number) if len(spans) > 1 else ""
-            batches = _batches(partial(_add_text, path, span), probe, part)
-            yield Recording(batches, possible=GUARANTEED, one_of_several=bool(part))
+    if len(spans) > MAX_RECORDINGS:
+        raise too_many_recordings_error(str(probe.origin))
+    for number, span in enumerate(spans, 1):
+        part = str(number) if len(spans) > 1 else ""
+        batches = _batches(partial(_add_text, probe, span), probe, part)
+        yield Recording(batches, possible=GUARANTEED, one_of_several=bool(part))
 
 
 def _batches(add: Callable[[LineRows], list[Note]], probe: Probe, part: str = "") -> Batches:
@@ -201,11 +204,11 @@ class _Function:
         self.name = above["function"] or self.name
         self.line = int(above["line"] or self.line)
 
-    def lacks(self, tick_ns: Decimal) -> bool:
-        # Times are rounded to a tick or less; totals, and long times, to six digits.
+    def lacks(self, unit_ns: Decimal) -> bool:
+        # Times are rounded to a tenth of a unit; totals, and long times, to six digits.
         if self.total_ns is None:
             return False
-        rounding = self.total_ns // 50_000 + math.ceil(tick_ns * (self.rows + 1))
+        rounding = self.total_ns // 50_000 + math.ceil(unit_ns * (self.rows + 1) / 10)
         return abs(self.total_ns - self.sum_ns) > rounding
 
 
@@ -224,7 +227,14 @@ def _profiles(path: Path) -> list[tuple[int, int]]:
     return [(start, end) for start, end, has_table in spans if has_table]
 
 
-def _add_text(path: Path, span: tuple[int, int], rows: LineRows) -> list[Note]:
+def _add_text(probe: Probe, span: tuple[int, int], rows: LineRows) -> list[Note]:
+    from nsysconv.importers.printed.text import utf8_files
+
+    with utf8_files([probe]) as (path,):
+        return _add_lines(path, span, rows)
+
+
+def _add_lines(path: Path, span: tuple[int, int], rows: LineRows) -> list[Note]:
     from nsysconv.importers.printed.lines import LogLines
     from nsysconv.importers.printed.text import RejectedLines
 
