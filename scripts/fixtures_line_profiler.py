@@ -78,7 +78,7 @@ def printed(unit: str = "1e-06", ns_of_tick: int = 1000) -> str:
 
 
 def odd() -> str:
-    """Return a log: output of the program, two profiles with other units, colors, a line that is none."""
+    """Return a log: output of the program, two profiles with other units, colors, a damaged line."""
     first = printed().replace("Total time", "\x1b[1mTotal time\x1b[0m")
     second = printed("0.001", 1_000_000).replace("    13 ", "  noise 13 ", 1)
     return f"Wrote profile results to {SECRET}.lprof\n{first}{second}"

@@ -61,7 +61,7 @@ def profile() -> dict[str, Any]:
         "gpu": True,
         "memory": True,
         "program": f"/home/{SECRET}/train.py",
-        "start_time_absolute": 1700000000.5,
+        "start_time_absolute": 1767225600.5,
     }
 
 

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 from conftest import FIXTURES
+from golden_cases import run
 
+import nsysconv
 from nsysconv import api
 
 NESTED = FIXTURES / "line_profiler" / "training.lprof"
@@ -50,25 +52,20 @@ def test_memory_and_the_use_of_the_gpu() -> None:
 
 
 def test_a_part_of_the_recording_has_no_lines() -> None:
-    (found,) = api.report_on(SAMPLED, ["cpu_lines"], time="0/1s")
+    (found,) = api.report_on(SAMPLED, ["cpu_lines"], slice=nsysconv.Slice((0, 1_000_000_000)))
     assert found.table is None
     assert found.not_recorded == ("which lines ran in a part of the recording",)
 
 
-def answered(path: Path) -> str:
-    return "\n".join(line for each in api.answer(path, api.ReportOptions()).reports
-                     for text in each.texts for line in text.lines)  # fmt: skip
-
-
-def test_the_answer_names_the_lines_with_most_time_and_what_to_record_next() -> None:
-    found = answered(NESTED)
+def test_the_answer_names_the_lines_with_most_time_and_what_to_record_next(tmp_path: Path) -> None:
+    found = run(str(NESTED), cwd=tmp_path).out
     assert "900.00 µs   90.0 %  train.py:13 in train  × 100" in found
     assert "lines do not add up" in found
     assert "cpu_lines" in found
     assert "nsys profile" in found
 
 
-def test_the_answer_shows_the_use_of_the_gpu() -> None:
-    found = answered(SAMPLED)
+def test_the_answer_shows_the_use_of_the_gpu(tmp_path: Path) -> None:
+    found = run(str(SAMPLED), cwd=tmp_path).out
     assert "4.00 s   40.0 %  train.py:5 in step  GPU 75 %" in found
     assert "do not add up" not in found

@@ -132,7 +132,7 @@ def _has_operators(opened: OpenProfile) -> bool:
 # reports.toml names these needs of reports.
 NEEDED: Mapping[str, Callable[[OpenProfile], bool]] = {
     "metrics": lambda opened: opened.profile.row_count("metric_sample") > 0,
-    "lines": lambda opened: bool(opened.profile.rows("cpu_line")),
+    "lines": lambda opened: Fact.CPU_LINES in opened.profile.facts,
     "memory": lambda opened: opened.profile.row_count("memory_event") > 0,
     "operators": _has_operators,
     "ranks": lambda opened: bool(opened.timeline.ranks),

@@ -190,7 +190,7 @@ def _in_ns(time: int | Decimal, unit: Decimal) -> int:
 
 @dataclass
 class _Function:
-    # What stands above a table, and the sum of the table's lines.
+    # What is printed above a table, and the sum of the table's lines.
     total_ns: int | None = None
     file: str | None = None
     name: str | None = None

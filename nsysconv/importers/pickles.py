@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 Allowed = Mapping[tuple[str, str], Callable[..., Any]]
-"""What stands for each class that a pickle may name, by its module and name."""
+"""What takes the place of each class that a pickle may name, by its module and name."""
 
 # What makes numbers, texts, tuples, lists, dictionaries and records, and remembers them.
 _OPCODES = frozenset({
@@ -47,7 +47,7 @@ class _Sealed(type):
 
 
 class Record(metaclass=_Sealed):
-    """A plain record that stands for an object of a pickle: its state is in `vars(record)`."""
+    """A plain record in place of an object of a pickle: its state is in `vars(record)`."""
 
 
 def load(content: bytes, allowed: Allowed) -> Any:
@@ -70,7 +70,7 @@ class _Unpickler(pickle.Unpickler):
         self._allowed = allowed
 
     def find_class(self, module: str, name: str) -> Any:
-        """Return what stands for an allowed class."""
+        """Return what takes the place of an allowed class."""
         return self._allowed[module, name]
 
 

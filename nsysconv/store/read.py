@@ -327,8 +327,6 @@ class Profile:
     def rows(self, table: str) -> list[Row]:
         """Return this profile's rows of a small table as dictionaries."""
         source = schema.metadata.tables[table]
-        if not self._store.has(source):
-            return []
         own = sa.select(source).where(self._own_rows(source))
         return self._store.rows(own.order_by(*source.primary_key.columns))
 
@@ -413,9 +411,8 @@ class Profile:
         table: sa.Table,
         ask: Callable[[Connection, sa.ColumnElement[bool]], Iterator[pa.RecordBatch]],
     ) -> Iterator[pa.RecordBatch]:
-        if not self._store.has(table):
-            return
-        if table.name not in schema.EVENT_TABLES:
+        later = {*self._store.lacking(table.name)} & {*table.primary_key.columns.keys()}
+        if table.name not in schema.EVENT_TABLES and not later:
             (few,) = self._store.map(lambda c, own: list(ask(c, own)), [self._own_rows(table)])
             yield from few
         elif table.name in self.extents:
@@ -473,10 +470,6 @@ class Store(AbstractContextManager["Store"]):
         """Return the columns that a table of an older version does not have, with null for each."""
         lacking = self._connection.lacking
         return {column.name: MISSING for column in lacking if column.table.name == table}
-
-    def has(self, table: sa.Table) -> bool:
-        """Return whether the store, which may be of an older version, has this table."""
-        return self._connection.lacking.isdisjoint(table.primary_key.columns)
 
     def rows(self, statement: sa.Select[Any]) -> list[Row]:
         """Return the rows of a small select as dictionaries."""
