@@ -43,7 +43,10 @@ def pickled(
     body = content[11:-1] if content[2:3] == pickle.FRAME else content[2:-1]
     found = f"c{module}\n{name}\n".encode()
     if protocol > 2:
-        texts = (pickle.SHORT_BINUNICODE + bytes([len(t)]) + t.encode() for t in (module, name))
+        texts = (
+            pickle.SHORT_BINUNICODE + bytes([len(text)]) + text
+            for text in (module.encode(), name.encode())
+        )
         found = b"".join(texts) + pickle.STACK_GLOBAL
     return b"\x80" + bytes([protocol]) + found + b")\x81" + body + b"b."
 

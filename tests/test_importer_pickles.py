@@ -67,6 +67,19 @@ def test_every_other_class_is_refused_by_its_name(module: str, name: str) -> Non
         assert refusal(pickled({}, protocol, module, name)).what == f"{module}.{name}"
 
 
+@pytest.mark.parametrize("name", ["a-b", "two words", "", "é", "x" * 200])
+def test_texts_that_are_no_names_are_not_repeated(name: str) -> None:
+    """A damaged pickle may have any of its texts in the place of a name."""
+    found = refusal(pickled({}, 4, "os", name))
+    assert found.what == "a class without a name"
+
+
+def test_many_values_take_time_in_proportion() -> None:
+    """100,000 lists below 100,000 values: a search from below would take 5 billion steps."""
+    content = b"\x80\x02" + b"N" * 100_000 + b"](NNe" * 100_000 + b"."
+    assert load(content, {}) == [None, None]
+
+
 def test_a_class_of_the_standard_library_is_refused_unless_it_is_allowed() -> None:
     content = pickle.dumps(collections.OrderedDict, 4)
     assert refusal(content).what == "collections.OrderedDict"
@@ -90,7 +103,7 @@ FOUND = b"cprofiler\nStats\n"
     # Room for two billion remembered values, of a pickle of ten bytes.
     (b"\x80\x02K\x01r\xff\xff\xff\x7f.", "the memo 2,147,483,647", 4),
     # A name whose parts are no texts.
-    (b"\x80\x04K\x01K\x02\x93.", "?.?", 6),
+    (b"\x80\x04K\x01K\x02\x93.", "a class without a name", 6),
     (b"\x80\x02h\x07.", "damage", 2),
     (b"\x80\x02\xff.", "damage", 2),
 ])  # fmt: skip

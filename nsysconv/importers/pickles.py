@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import pickle
 import pickletools
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -28,7 +29,7 @@ _TUPLES = frozenset(("TUPLE", "TUPLE1", "TUPLE2", "TUPLE3"))
 _PUTS, _GETS = frozenset(("BINPUT", "LONG_BINPUT")), frozenset(("BINGET", "LONG_BINGET"))
 # A key that is a tuple of tuples takes its whole content to hash, each time that it is met.
 _LARGEST_TUPLE = 1000
-_MOST_CHARACTERS = 100
+_NAME = re.compile(r"(?=.{1,100}\Z)[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+", re.ASCII)
 
 
 class PickleRefusedError(ValueError):
@@ -140,7 +141,8 @@ def _taken(opcode: pickletools.OpcodeInfo, stack: list[_Item]) -> list[_Item]:
     # Takes what an instruction does off the stack, in order.
     count = len(opcode.stack_before)
     if pickletools.markobject in opcode.stack_before:
-        mark = max(place for place, item in enumerate(stack) if item.is_mark)
+        # From the end: what is passed over is taken off, so that no value is passed twice.
+        mark = next(place for place in reversed(range(len(stack))) if stack[place].is_mark)
         count = len(stack) - mark + opcode.stack_before.index(pickletools.markobject)
     if count > len(stack):
         raise IndexError
@@ -151,6 +153,6 @@ def _taken(opcode: pickletools.OpcodeInfo, stack: list[_Item]) -> list[_Item]:
 
 def _require(wanted: tuple[str | None, ...], allowed: Allowed, at: int) -> None:
     if wanted not in allowed:
-        name = ".".join(str(part or "?") for part in wanted)
-        what = name if len(name) <= _MOST_CHARACTERS else f"{name[:_MOST_CHARACTERS]}…"
-        raise PickleRefusedError(repr(what)[1:-1], at)
+        name = ".".join(part or "" for part in wanted)
+        # Damage makes other texts into names, which may be anything.
+        raise PickleRefusedError(name if _NAME.fullmatch(name) else "a class without a name", at)
