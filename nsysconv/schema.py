@@ -812,6 +812,9 @@ cpu_line = _profile_table(
     _column("gpu_peak_bytes", "The most GPU memory in use while it ran.", Unit.BYTES, since=9),
 )
 
+COUNTED_TABLES = (*EVENT_TABLES, aggregate.name, cpu_line.name)
+"""The tables whose rows were recorded by a profiler, and are counted for people."""
+
 
 def event_columns(table: sa.Table) -> tuple[str, ...]:
     """Return the columns of an event table that a source fills in (all but the two the store assigns)."""
