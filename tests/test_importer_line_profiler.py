@@ -138,6 +138,14 @@ def test_text_without_tables_is_refused_with_what_to_print(tmp_path: Path) -> No
     assert "python -m line_profiler" in answer.hint
 
 
+@pytest.mark.parametrize("path", [LPROF, OLD, TEXT, FOLDER / "odd.txt"], ids=lambda path: path.name)
+def test_no_secret_is_copied(path: Path, tmp_path: Path) -> None:
+    """Of folders and of the program's text."""
+    assert SECRET.encode() in path.read_bytes()
+    api.import_files([path], tmp_path / "store.db")
+    assert SECRET.encode() not in (tmp_path / "store.db").read_bytes()
+
+
 def error(path: Path) -> InputError:
     with pytest.raises(InputError) as caught, Probe(path) as probe:
         for recording in line_profiler.read([probe], Options()):

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 from conftest import FIXTURES, REAL, claimed_by, profile_in_place, real
-from fixtures_scalene import line, profile
+from fixtures_scalene import SECRET, line, profile
 
+from nsysconv import api
 from nsysconv.errors import InputError
 from nsysconv.facts import Fact
 from nsysconv.importers import scalene
@@ -120,6 +121,14 @@ def test_damage_is_refused_in_words(content: str, tmp_path: Path) -> None:
         for recording in scalene.read([probe], Options()):
             list(recording.batches)
     assert caught.value.hint
+
+
+@pytest.mark.parametrize("path", [TRAINING, OLD], ids=lambda path: path.name)
+def test_no_secret_is_copied(path: Path, tmp_path: Path) -> None:
+    """Of arguments, folders and the program's text."""
+    assert SECRET in path.read_text()
+    api.import_files([path], tmp_path / "store.db")
+    assert SECRET.encode() not in (tmp_path / "store.db").read_bytes()
 
 
 def test_functions_inside_others(tmp_path: Path) -> None:

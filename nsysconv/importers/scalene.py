@@ -1,4 +1,4 @@
-"""Profiles of Scalene (`--json`): shares of the run time by source line, memory, use of the GPU.
+"""Profiles of Scalene: shares of the run time by source line, memory, use of the GPU.
 
 What the numbers mean, and where the traps are: docs/formats/scalene.md.
 """
@@ -47,7 +47,7 @@ _MEMORY = {"alloc_bytes": "n_malloc_mb", "peak_bytes": "n_peak_mb"}
 # A profile is text of a few hundred bytes a line.
 _MOST_BYTES = 1 << 28
 _LONGEST_S, _LAST_S = 1 << 23, 1 << 33
-_HINT = "Record it again: scalene run --json …, or scalene --json in versions before 2."
+_HINT = "Record it again: scalene run PROGRAM; before version 2, scalene --json PROGRAM"
 
 
 def sniff(probe: Probe) -> Yes | No:
