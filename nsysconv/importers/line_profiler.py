@@ -49,7 +49,7 @@ _UNIT = re.compile(
 _HEADER = re.compile(
     rb"^[^\n]{0,40}?Line # +Hits +Time +Per Hit +% Time +Line Contents", re.MULTILINE
 )
-_LONGEST_SIGN = 256
+_WORDS, _LONGEST_SIGN = b"Timer unit:", 256
 _COLOR = re.compile(r"\x1b\[[\d;]*m")
 _ABOVE = re.compile(
     r"Total time: (?P<total>[\d.]+(?:e[+-]?\d{1,3})?) s\s*"
@@ -74,7 +74,8 @@ def sniff(probe: Probe) -> Yes | No:
 
     has_unit = False
     for text in text_chunks(probe, _LONGEST_SIGN):
-        has_unit = has_unit or _UNIT.search(text) is not None
+        # Logs of other programs are gigabytes.
+        has_unit = has_unit or (_WORDS in text and _UNIT.search(text) is not None)
         if has_unit and _HEADER.search(text):
             return Yes()
     if has_unit:
