@@ -59,7 +59,8 @@ _RULE = re.compile(r"=+\s*")
 _NUMBER = re.compile(r" *\d{1,9}(?= |$)")
 _VALUE = r" +(\d[\d.]*(?:e[+-]?\d{1,3})?)(?= |$)"
 _TIMED = re.compile(_VALUE * 4)
-_MOST_BYTES = 1 << 26
+# A line takes some twenty bytes.
+_MOST_BYTES = 1 << 24
 _NS = 1_000_000_000
 _HINT = "Record it again: kernprof -l PROGRAM"
 

@@ -83,6 +83,9 @@ class _Item(NamedTuple):
     is_mark: bool = False
 
 
+_PLAIN = _Item()  # all of them are one, as a pickle may have millions
+
+
 def _check(content: bytes, allowed: Allowed) -> int:
     # Returns where the pickle ends. Whatever is not understood here is refused.
     stack: list[_Item] = []
@@ -133,7 +136,8 @@ def _follow(
     if size > _LARGEST_TUPLE:
         raise PickleRefusedError(f"a tuple of more than {_LARGEST_TUPLE:,} values", at)
     is_text = isinstance(argument, str) and name != "GLOBAL"
-    made = _Item(size, argument if is_text else None, name == "MARK")
+    is_plain = size == 1 and not is_text and name != "MARK"
+    made = _PLAIN if is_plain else _Item(size, argument if is_text else None, name == "MARK")
     stack.extend([made] * len(opcode.stack_after))
 
 
