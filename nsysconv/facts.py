@@ -58,6 +58,7 @@ class Fact(StrEnum):
         "osrt_totals",
         "totals of calls of the operating system's runtime libraries by name",
     )
+    CPU_LINES = "cpu_lines", "host time by source line"
     METRICS = "metrics", "metrics and events that hardware counters measured"
     OVERHEAD = "overhead", "profiler overhead"
     THREADS = "threads", "threads of API calls"

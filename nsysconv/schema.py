@@ -36,7 +36,7 @@ VERSIONS: dict[int, str] = {
     7: "Checksums: the table `checksum`.",
     8: "What is not believed: the table `implausible`, `profile.examined`, `note.of`.",
     9: "Threads: the tables `cpu_switch` and `cpu_sample`. Devices: clocks, threads of a warp and "
-    "of an SM.",
+    "of an SM. Source lines: the table `cpu_line`.",
     10: "Memory: the table `memory_block`; segments and failed allocations in `memory_event`. Callers "
     "of API calls; which call recorded the event of a wait.",
 }
@@ -815,6 +815,40 @@ aggregate = _profile_table(
     _real("bytes_stddev", "Sample standard deviation of their bytes, likewise.", since=3),
     sa.CheckConstraint(_IS_PROCESS),
 )
+
+cpu_line = _profile_table(
+    "cpu_line",
+    "Host time of one source line, from a source that records it by line, without single calls.",
+    _column("id", "Number of the row in its profile.", key=True, since=9),
+    _column(
+        "file_id",
+        "The file, `name.id`; without its folders, where its path was absolute.",
+        required=True,
+        since=9,
+    ),
+    _column("line", "The line in it, from 1.", required=True, since=9),
+    _column("function_id", "The function it is in, `name.id`; null: not recorded.", since=9),
+    _column("function_line", "The first line of that function.", since=9),
+    _column("hits", "How often it ran; null: not recorded.", Unit.COUNT, since=9),
+    _column("sum_ns", "Time that it ran.", Unit.NS, since=9),
+    _column(
+        "includes_calls",
+        "1: the time of the functions that it called is included, so that times of lines do not add "
+        "up; 0: it is theirs alone.",
+        required=True,
+        since=9,
+    ),
+    _column("python_ns", "Of its time, that in Python's interpreter.", Unit.NS, since=9),
+    _column("native_ns", "Of its time, that in native code.", Unit.NS, since=9),
+    _column("system_ns", "Of its time, that in the system; waiting is included.", Unit.NS, since=9),
+    _real("gpu_pct", "Its share of the GPU utilization seen while each line ran, in %.", since=9),
+    _column("alloc_bytes", "Host memory that it allocated.", Unit.BYTES, since=9),
+    _column("peak_bytes", "The most of that in use at one time.", Unit.BYTES, since=9),
+    _column("gpu_peak_bytes", "The most GPU memory in use while it ran.", Unit.BYTES, since=9),
+)
+
+COUNTED_TABLES = (*EVENT_TABLES, aggregate.name, cpu_line.name, memory_block.name)
+"""The tables whose rows were recorded by a profiler, and are counted for people."""
 
 
 def event_columns(table: sa.Table) -> tuple[str, ...]:

@@ -218,6 +218,22 @@ CASES: dict[str, Case] = {
             "log.txt": "ncu/odd-log.txt",
         },
     ),
+    "source-lines": Case(
+        (
+            "run.lprof",
+            "scalene.json",
+            "report run.lprof cpu_lines",
+            "report scalene.json cpu_lines -f csv",
+            "report log.txt@log-2 cpu_lines",
+            "info scalene.json",
+            "report scalene.json cpu_lines --time 0/1s",
+        ),
+        {
+            "run.lprof": "line_profiler/training.lprof",
+            "scalene.json": "scalene/training.json",
+            "log.txt": "line_profiler/odd.txt",
+        },
+    ),
     "summary": Case(
         ("import gpu.csv", "report summary.txt kernels api_vs_kernel overview", "info gpu.csv"),
         {

@@ -195,7 +195,7 @@ def test_a_profile_is_called_after_its_file(name: str, expected: str) -> None:
     assert detection.profile_label(Path(name)) == expected
 
 
-NARROW = ("ncu", "proton", "rocpd", "rocprof", "rpd", "xplane")
+NARROW = ("ncu", "proton", "rocpd", "rocprof", "rpd", "scalene", "xplane")
 
 
 @pytest.mark.parametrize("source", NARROW)

@@ -72,6 +72,7 @@ CONTENTS = {
     "text": (b"a shopping list\n", "a text file, but not a profile"),
     "json": (b'{"a": 1}', "a JSON file, but not a profile"),
     "bytes": (b"\0\1\2\xff", "not a profile that nsysconv reads"),
+    "etl": (bytes(72) + b"\x02\0\x02\xc0" + bytes(300), "wpaexporter"),
     "perf": (b"PERFILE2\x68\0\0\0", "Linux perf"),
     "parquet": (b"PAR1\x15\x04", "nsys export --type parquetdir"),
     "arrow": (b"ARROW1\0\0\xff\xff\xff\xff", "nsys export --type arrow"),
@@ -89,7 +90,6 @@ CONTENTS = {
     "rocprofv3.json": (b'{"rocprofiler-sdk-tool":[{"metadata":{}}]}', "rocprofv3"),
     "rocprof.json": (b'{"traceEvents":[{},{"args":{"name":"CPU HIP API"},"ph":"M"}]}', "rocprof"),
     "speedscope": (b'{"$schema":"https://www.speedscope.app/file-format-schema.json"}', "speedscope"),
-    "scalene": (b'{"elapsed_time_sec": 69.1, "files": {}}', "Scalene"),
     "onnxruntime": (ONNX_RUNTIME, "ONNX Runtime"),
     "onnxruntime.gz": (gzip.compress(ONNX_RUNTIME), "ONNX Runtime"),
     "proton.chrome_trace": (PROTON, "Chrome trace of Triton's Proton"),
@@ -193,7 +193,8 @@ def test_a_database_of_another_profiler_is_called_by_its_name(name: str, tmp_pat
 FOLDERS = ("rocprofv3_json", "jax_xplane", "proton_json", "pftrace", "cpu_profilers")
 NO_PROFILES = (".tsv", ".py")
 # These lie beside files of other programs, and are profiles that an importer reads.
-READ = (".xplane.pb", "__cuda.json")
+READ = (".xplane.pb", "__cuda.json", ".lprof", "line_profiler_5.1.0.txt", "scalene_2.4.0.json",
+        "__gpu_profile.json")  # fmt: skip
 FOREIGN = [
     path
     for folder in FOLDERS

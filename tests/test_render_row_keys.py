@@ -46,7 +46,7 @@ STAYS = {
     "group_size", "dtype", "bytes",
     "grid", "block", "source", "source_file", "source_line",
     "operator", "shapes", "stack", "module", "registers_per_thread", "shared_bytes", "memory",
-    "operators", "kernels", "types", "row", "function", "library", "oom",
+    "operators", "kernels", "types", "row", "function", "library", "file", "line", "oom",
 }  # fmt: skip
 CHANGES = {
     "profile", "pid", "tid", "start_ns", "dur_ns", "api_start_ns",

@@ -40,7 +40,7 @@ FILES = [*NSYS_FILES, *ODD_FILES]
 OTHERS = sorted(path for folder in FIXTURES.iterdir() if folder.is_dir() and folder not in (NSYS, ODD)
                 for path in folder.iterdir())  # fmt: skip
 WITHOUT_ONE = {"kineto": 8, "nsys_stats": 21, "nvidia_smi": 7, "nvprof_database": 0, "nvprof_log": 2,
-               "rpd": 0, "rocprof": 8, "ncu": 0}  # fmt: skip
+               "rpd": 0, "rocprof": 8, "ncu": 0, "line_profiler": 0, "scalene": 0}  # fmt: skip
 
 
 def everything(store: Store) -> Iterator[str]:

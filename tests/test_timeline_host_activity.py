@@ -253,7 +253,7 @@ def test_a_blocked_host(without: frozenset[Fact], words: str) -> None:
 
 
 def test_start_up_says_what_the_first_launching_thread_did() -> None:
-    """Of 905 µs before the first launch returned, 6 are in calls, and 700 in `read`, another thread in `poll`."""
+    """Of 905 µs before the first launch returned, 6 are in calls, and 700 in `read`."""
     rows = (
         Call(0, 1, 8, name="cuInit"), Call(900, 905, 1), Kernel(910, 2000, 1),
         OsrtCall(100, 800, "read"), OsrtCall(0, 900, "poll", tid=12), *on_cpu(0, 100),

@@ -81,6 +81,10 @@ def _answer(
     noted = [replace(made[0], notes=(*made[0].notes, *_doubts(target))), *made[1:]]
     if copies is not None or set(without_gpu.HOST) & set(wanted):
         return without_gpu.without_kernels(noted, host, copies, command, answered)
+    if "cpu_lines" in answered:
+        asked = replace(options, names=("cpu_lines",), for_people=False, limit=0)
+        (lines,) = report_target(target, asked, say)
+        return without_gpu.on_lines(noted, lines, command)
     if "metrics" not in answered:
         return without_gpu.without_work(noted, command, answered)
     # A profile without a time line has metrics, and no other report can be made of it.

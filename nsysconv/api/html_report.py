@@ -132,6 +132,7 @@ def _has_operators(opened: OpenProfile) -> bool:
 # reports.toml names these needs of reports.
 NEEDED: Mapping[str, Callable[[OpenProfile], bool]] = {
     "metrics": lambda opened: opened.profile.row_count("metric_sample") > 0,
+    "lines": lambda opened: Fact.CPU_LINES in opened.profile.facts,
     "memory": lambda opened: opened.profile.row_count("memory_event") > 0,
     "memory_blocks": lambda opened: Fact.MEMORY_BLOCKS in opened.profile.facts,
     "operators": _has_operators,

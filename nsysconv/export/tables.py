@@ -45,7 +45,6 @@ _TABLES = (
     ),
     _NOTE,
 )
-_COUNTED = (*schema.EVENT_TABLES, schema.aggregate.name)
 # Readers of Hive's partitioned folders take this for null.
 _NO_RANK = "__HIVE_DEFAULT_PARTITION__"
 
@@ -63,7 +62,7 @@ def write(
     was dropped or approximated.
     """
     folder.mkdir()
-    counts = dict.fromkeys(_COUNTED, 0)
+    counts = dict.fromkeys(schema.COUNTED_TABLES, 0)
     notes, runs = [], set()
     has_ranks = any(timeline.whole.ranks for timeline in timelines)
     for timeline in timelines:

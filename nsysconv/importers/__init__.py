@@ -18,5 +18,7 @@ IMPORTERS = (
     "rpd",
     "rocprof",
     "pytorch_snapshot",
+    "line_profiler",
+    "scalene",
 )
 """The modules that read a format, in the order in which they are asked. A new source is one more line."""

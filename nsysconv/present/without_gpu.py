@@ -1,4 +1,4 @@
-"""The answer on what has no GPU work: hardware counters, the host alone, or nothing."""
+"""The answer on what has no GPU work: hardware counters, source lines, the host alone, or nothing."""
 
 from __future__ import annotations
 
@@ -123,6 +123,37 @@ def of_kernels(made: Sequence[Section], limits: Section, command: str) -> list[S
         f"→ all metrics: nsysconv report {command} metrics",
     ]
     return [words("limits", lines), words("next", more)]
+
+
+def on_lines(made: Sequence[Section], lines: Section, command: str) -> list[Section]:
+    """Return the answer where the host's time is recorded by source line, and nothing else."""
+    rows = lines.rows()
+    said = [*caveats(noted([*made, lines]))]
+    said.append(f"{command} has the host's time by source line, and no GPU timeline.")
+    adds_up = any(row["program_pct"] is not None for row in rows)
+    kind, of = ("program", "the program's") if adds_up else ("function", "its function's")
+    for row in rows[:_MOST_ROWS]:
+        share = row[f"{kind}_pct"]
+        percent = "" if share is None else f"{share:.1f} %"
+        gpu = f"  GPU {row['gpu_pct']:.0f} %" if row["gpu_pct"] else ""
+        ran = f"  × {row['hit_count']:,}" if row["hit_count"] else ""
+        function = f" in {row['function']}" if row["function"] else ""
+        head = f"  {human(row['host_sum_ns'] or 0, Unit.NS):>10} {percent:>8}  "
+        where = f"{row['file']}:{row['line']}{function}"
+        said.append(f"{head}{shorten(where, WIDTH - len(head) - len(ran) - len(gpu))}{ran}{gpu}")
+    if len(rows) > _MOST_ROWS:
+        said.append(f"  {len(rows) - _MOST_ROWS:,} more lines")
+    said.append(f"Shares are of {of} time.")
+    if not adds_up:
+        said.append("A line's time includes the functions that it calls: lines do not add up.")
+    if any(row["gpu_pct"] for row in rows):
+        said.append("GPU: the line's share of the GPU utilization that was seen.")
+    more = [
+        f"→ all lines: nsysconv report {command} cpu_lines",
+        "→ to see what the GPU did meanwhile: nsys profile -o run PROGRAM, then nsysconv run.nsys-rep",
+        f"→ what is recorded, and what is missing: nsysconv info {command}",
+    ]
+    return [words("lines", said), words("next", more)]
 
 
 def on_metrics(

@@ -6,6 +6,7 @@ How rows come into a database is in `sqlite/writer.py` and `postgresql.py`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import asdict, dataclass, field, replace
@@ -286,15 +287,14 @@ class Writer(ABC):
         notes: list[Note] = []
         rows = self._rows_of(profile_id)
         processes: list[dict[str, Any]] = []
-        totals = 0
+        small = Counter[str]()
 
         def take(batch: Batch) -> None:
-            nonlocal totals
             notes.extend(rows.add(batch, progress))
             if isinstance(batch, SourceRows):
                 return
-            if batch.table == schema.aggregate.name:
-                totals += batch.count
+            if batch.table in schema.COUNTED_TABLES and batch.table not in schema.EVENT_TABLES:
+                small[batch.table] += batch.count
             if batch.table == schema.process.name:
                 processes.extend(batch.rows.to_pylist())
 
@@ -305,8 +305,7 @@ class Writer(ABC):
         add_extents(self._connection, profile_id, spans, summary.constants)
         counts = dict.fromkeys(schema.EVENT_TABLES, 0)
         counts |= {name: span.row_count for name, span in spans.items()}
-        if totals:
-            counts[schema.aggregate.name] = totals
+        counts |= {name: count for name, count in small.items() if count}
         summary = replace(summary, notes=merged([*summary.notes, *notes]))
         if strict:
             require_exact(summary.notes)
