@@ -411,6 +411,12 @@ def test_a_log_without_tables_names_the_written_files(profiles_of: ProfilesOf) -
     assert caught.value.hint == "Import what nvprof wrote: run.11.nvvp, run.12.nvvp."
 
 
+def test_what_damage_put_behind_a_file_name_is_not_said(profiles_of: ProfilesOf) -> None:
+    with pytest.raises(InputError) as caught:
+        profiles_of("==11== Generated result file: /home/someone/run.nvvp\rkey=value of another line\n")
+    assert caught.value.hint == "Import what nvprof wrote: run.nvvp."
+
+
 # -- real files
 
 

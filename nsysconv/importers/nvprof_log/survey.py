@@ -412,8 +412,9 @@ class LogSurvey:
         elif message.startswith(_WRITTEN):
             self._run_of(pid)
             if len(self.written) < _MOST_WRITTEN:
-                # Its folder is private.
-                name = re.split(r"[/\\]", message.removeprefix(_WRITTEN).strip())[-1]
+                # Its folder is private, and so is what a damaged line has after it.
+                path = re.split(r"[\x00-\x1f\x7f]", message.removeprefix(_WRITTEN).strip())[0]
+                name = re.split(r"[/\\]", path)[-1]
                 self.written = list(dict.fromkeys([*self.written, name]))
         elif words:
             self._run_of(pid).messages.append((self._lines.line, words))
