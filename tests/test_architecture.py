@@ -111,3 +111,12 @@ def test_a_set_of_keywords_is_of_the_fields_of_its_value(keywords: Any, value: A
     hidden = {"scratch"}  # a path of any type, which becomes one of pathlib
     for name, kind in keywords.__annotations__.items():
         assert name in hidden or kind.__forward_arg__ == fields[name], name
+
+
+def test_all_data_files_are_packaged() -> None:
+    """A table that is not among them is missing in what people install, and in no checkout."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    patterns = project["tool"]["setuptools"]["package-data"]["nsysconv"]
+    packaged = {path for pattern in patterns for path in PACKAGE.glob(pattern)}
+    files = {path for path in PACKAGE.rglob("*") if path.is_file() and "__pycache__" not in path.parts}
+    assert {path for path in files if path.suffix != ".py"} - packaged == set()
