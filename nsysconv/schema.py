@@ -19,7 +19,7 @@ from nsysconv.report import Unit
 APPLICATION_ID = 0x4E535943
 """`PRAGMA application_id` of our SQLite files: "NSYC"."""
 
-SCHEMA_VERSION = 10
+SCHEMA_VERSION = 9
 """Raised by every change that an older reader would misread."""
 
 OLDEST_READ = 2
@@ -36,9 +36,8 @@ VERSIONS: dict[int, str] = {
     7: "Checksums: the table `checksum`.",
     8: "What is not believed: the table `implausible`, `profile.examined`, `note.of`.",
     9: "Threads: the tables `cpu_switch` and `cpu_sample`. Devices: clocks, threads of a warp and "
-    "of an SM. Source lines: the table `cpu_line`.",
-    10: "Memory: the table `memory_block`; segments and failed allocations in `memory_event`. Callers "
-    "of API calls; which call recorded the event of a wait.",
+    "of an SM. Source lines: the table `cpu_line`. Memory: the table `memory_block`; segments and "
+    "failed allocations in `memory_event`. Callers of API calls; which call recorded an event.",
 }
 """One line per version: what changed."""
 
@@ -405,7 +404,7 @@ api_call = _event_table(
     _column("layer", "0 runtime, 1 driver.", codes=codes.API_LAYERS),
     _column("name_id", "The function's symbol, `name.id`; `name.plain` is its documented name."),
     _column("result", "What it returned; 0 is success."),
-    _column("caller_name_id", "The function of the program that called it, `name.id`.", since=10),
+    _column("caller_name_id", "The function of the program that called it, `name.id`.", since=9),
 )
 
 kernel = _event_table(
@@ -508,9 +507,9 @@ sync = _event_table(
     *_gpu_interval("the wait"),
     _column("event_id", "The event waited for; null: none."),
     _column(
-        "record_correlation_id", "`correlation_id` of the call that recorded the event.", since=10
+        "record_correlation_id", "`correlation_id` of the call that recorded the event.", since=9
     ),
-    _column("record_stream_id", "The stream on which that call recorded it.", since=10),
+    _column("record_stream_id", "The stream on which that call recorded it.", since=9),
     _column(
         "sync_type",
         "The source's own number for the kind of wait. Its meaning changed between "
@@ -619,13 +618,13 @@ memory_event = _event_table(
         "block, also where null: the program took or gave back; segment: the framework's allocator did, "
         "from or to the device; oom: an allocation that failed.",
         codes=codes.MEMORY_EVENT_KINDS,
-        since=10,
+        since=9,
     ),
     _column("address", "Address of the block."),
     _column("bytes", "Size of the block; negative where it was freed.", Unit.BYTES),
     _column("allocated_bytes", "In use on that device afterwards.", Unit.BYTES),
     _column("reserved_bytes", "Held by the framework's allocator afterwards.", Unit.BYTES),
-    _column("free_bytes", "Free on the device when an allocation failed.", Unit.BYTES, since=10),
+    _column("free_bytes", "Free on the device when an allocation failed.", Unit.BYTES, since=9),
     _column("stack_id", "Call stack, as of operators, `name.id`.", since=5),
 )
 
@@ -752,23 +751,23 @@ metric_sample = _event_table(
 memory_block = _profile_table(
     "memory_block",
     "One block of the memory that a framework's allocator held when the recording ended.",
-    _key("id", "Number of the row in its profile.", since=10),
-    _column("pid", "The process, `process.pid`.", since=10),
-    _column("device_id", "The device whose memory it is, `device.device_id`.", since=10),
-    _column("segment_address", "Address of the segment that it is a part of.", since=10),
-    _column("address", "Address of the block.", since=10),
-    _column("bytes", "Size of the block.", Unit.BYTES, since=10),
+    _key("id", "Number of the row in its profile.", since=9),
+    _column("pid", "The process, `process.pid`.", since=9),
+    _column("device_id", "The device whose memory it is, `device.device_id`.", since=9),
+    _column("segment_address", "Address of the segment that it is a part of.", since=9),
+    _column("address", "Address of the block.", since=9),
+    _column("bytes", "Size of the block.", Unit.BYTES, since=9),
     _column(
-        "requested_bytes", "What the program asked for; null: nobody has it.", Unit.BYTES, since=10
+        "requested_bytes", "What the program asked for; null: nobody has it.", Unit.BYTES, since=9
     ),
     _column(
         "state",
         "allocated: the program has it; awaiting_free: it gave it back, and another stream uses it; "
         "inactive: nobody has it.",
         codes=codes.MEMORY_BLOCK_STATES,
-        since=10,
+        since=9,
     ),
-    _column("stack_id", "Call stack of its allocation, as of operators, `name.id`.", since=10),
+    _column("stack_id", "Call stack of its allocation, as of operators, `name.id`.", since=9),
 )
 
 aggregate = _profile_table(

@@ -124,6 +124,7 @@ class Call(NamedTuple):
     pid: int = PID
     name: str = "cudaLaunchKernel"
     result: int | None = None
+    caller: str | None = None
 
 
 class Range(NamedTuple):
@@ -345,7 +346,7 @@ _SAME_NAME = {"forward_thread": "forward_thread", "correlation": "correlation_id
 _CODED = {"direction": ("direction", codes.DIRECTIONS), "src": ("src_kind", codes.MEMORY_KINDS),
           "dst": ("dst_kind", codes.MEMORY_KINDS), "memory": ("memory_kind", codes.MEMORY_KINDS),
           "layer": ("layer", codes.API_LAYERS), "state": ("state", codes.THREAD_STATES)}  # fmt: skip
-_NAMED = {"instruction": "instruction_id", "file": "source_file_id",
+_NAMED = {"caller": "caller_name_id", "instruction": "instruction_id", "file": "source_file_id",
           "short": "short_name_id", "mangled": "mangled_name_id",
           "group": "group_id", "dtype": "dtype_id", "members": "group_ranks_id", "shapes": "shapes_id",
           "stack": "stack_id", "library": "library_id", "arguments": "arguments_id",

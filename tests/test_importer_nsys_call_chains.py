@@ -9,6 +9,7 @@ from shutil import copyfile
 
 import pytest
 from conftest import FIXTURES, REAL, real
+from small_store import Call, Kernel, opened
 
 from nsysconv import api
 from nsysconv.api import OpenProfile
@@ -93,7 +94,20 @@ def test_without_a_name_nobody_called(tmp_path: Path, damage: str) -> None:
         assert profile.report("api_vs_kernel").rows()
 
 
-def test_why_and_findings_name_the_caller(tmp_path: Path) -> None:
+def test_findings_name_who_made_most_of_the_calls() -> None:
+    """Of those after the first, which makes the context: two are step's, one is other's, one unknown."""
+    callers = ("first()", "other()", "step()", None, "step()")
+    rows = [Kernel(0, 1_000_000, 1)]
+    for number, caller in enumerate(callers, 2):
+        start = 1_000_000 * (2 * number - 3)
+        rows.append(Call(start, start + 1_000_000, 0, name="cudaMalloc_v3020", caller=caller))
+        rows.append(Kernel(start + 1_000_000, start + 2_000_000, number))
+    with opened(*rows) as profile:
+        found = {row["rule"]: row["finding"] for row in profile.report("findings").rows()}
+    assert found["allocation"].endswith("4.00 ms of it in cudaMalloc called by step().")
+
+
+def test_why_names_the_caller(tmp_path: Path) -> None:
     path = with_chains(tmp_path)
     with api.open(path) as profile:
         kernel = profile.sql(

@@ -79,7 +79,7 @@ class Input:
 
 @dataclass(frozen=True)
 class SkippedFile:
-    """What is not read because its recording is there in another form: `reason`.
+    """Name a file that is not read, because its recording is there in another form: `reason`.
 
     `named`: the files of a recording of several, as a pattern.
     """

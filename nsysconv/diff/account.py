@@ -27,7 +27,7 @@ RunAccounts = Sequence[Accounts]
 _IN_THREE = "computation_by_count", "computation_by_mean", "computation_overlap"
 BY_COUNT, BY_MEAN, OVERLAP = _IN_THREE
 BY_NAME = "computation_by_name"
-"""Kernels of one side only, where another GPU runs other kernels: a part of its own there."""
+"""Name the part of kernels that one side alone runs, where the sides have different GPUs."""
 
 PARTS = tuple(
     chain.from_iterable(_IN_THREE if name == "computation" else (name,) for name in CLASSES)
