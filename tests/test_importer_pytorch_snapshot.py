@@ -29,6 +29,7 @@ from fixtures_pytorch_snapshot import (
 from nsysconv import api
 from nsysconv.errors import InputError
 from nsysconv.facts import Fact
+from nsysconv.importers.pickles import Unpickler
 
 FOLDER = FIXTURES / "pytorch_snapshot"
 TRAINING, OLD, TEXT = (FOLDER / f"{name}.pickle" for name in ("training", "old", "text"))
@@ -359,11 +360,9 @@ def test_deeply_nested_lists_are_no_harm(tmp_path: Path) -> None:
 
 def test_the_unpickler_itself_refuses_classes(tmp_path: Path) -> None:
     """Where the look at the opcodes has missed something."""
-    from nsysconv.importers.pytorch_snapshot.plain_pickle import _PlainData
-
     path = written(tmp_path, pickle.dumps(Runs(tmp_path / "made")))
     with path.open("rb") as file, pytest.raises(pickle.UnpicklingError):
-        _PlainData(file).load()
+        Unpickler(file, allowed={}).load()
     assert not (tmp_path / "made").exists()
 
 

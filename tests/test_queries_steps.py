@@ -22,6 +22,7 @@ from small_store import (
 from nsysconv.api import Slice
 from nsysconv.errors import NotRecorded, UsageError
 from nsysconv.facts import Fact
+from nsysconv.timeline.steps import waits_for_input
 
 CLASSES = ("kernel", "memcpy", "memset", "communication", "runtime", "data_loader", "cpu", "other")
 WHOLE = "[whole profile]"
@@ -299,3 +300,25 @@ def test_clocks_that_disagree_leave_steps_as_annotated_and_no_classes() -> None:
 def test_clocks_that_disagree_leave_gpu_time_out_of_the_whole() -> None:
     rows = (Call(10, 20, 1), Kernel(9 * 10**9, 10**10, 1))
     assert spans(*rows) == [(WHOLE, 10, 20)]
+
+
+@pytest.mark.parametrize("name", [
+    "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__",
+    "enumerate(DataPipe)#Mapper",
+    "torch/utils/data/dataloader.py(628): __next__",
+    "[pl][profile][_TrainingEpochLoop].train_dataloader_next",
+    "[pl][profile][_EvaluationLoop].val_next",
+    "[pl][profile][_PredictionLoop].predict_next",
+    "IteratorGetNext", "IteratorGetNextSync", "Iterator::Root::Prefetch", "IteratorV2::Model",
+    "DataIter.next", "DataIterImpl.next",
+][:11])  # fmt: skip
+def test_names_of_waits_for_input(name: str) -> None:
+    assert waits_for_input(name)
+
+
+@pytest.mark.parametrize("name", [
+    "next", "step_next", "interval_next", "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__init__",
+    "MyIterator", "DataIter.reset", "my/dataloader.py(12): __next__", "val_nexts",
+])  # fmt: skip
+def test_names_that_are_no_waits_for_input(name: str) -> None:
+    assert not waits_for_input(name)

@@ -3,6 +3,9 @@
 A pickle is a program that may call any function. So its instructions are checked one by one before the
 standard library's unpickler gets them: those that call something are refused, and so is every class or
 function but those that the caller allows. The unpickler then finds no others either.
+
+Pickles of hundreds of megabytes have no classes, and a check of their own, which takes a seventeenth of
+the time: `pytorch_snapshot/plain_pickle.py`.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ import pickle
 import pickletools
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 Allowed = Mapping[tuple[str, str], Callable[..., Any]]
 """What takes the place of each class that a pickle may name, by its module and name."""
@@ -57,7 +60,7 @@ def load(content: bytes, allowed: Allowed) -> Any:
     Nothing else is imported or called. Raises PickleRefusedError with the byte for anything else.
     """
     end = _check(content, allowed)
-    unpickler = _Unpickler(io.BytesIO(content[:end]), allowed)
+    unpickler = Unpickler(io.BytesIO(content[:end]), allowed)
     try:
         return unpickler.load()
     except Exception as error:  # the unpickler raises what it likes for damage
@@ -65,14 +68,23 @@ def load(content: bytes, allowed: Allowed) -> Any:
         raise PickleRefusedError(what, end) from None
 
 
-class _Unpickler(pickle.Unpickler):
-    def __init__(self, file: io.BytesIO, allowed: Allowed) -> None:
+class Unpickler(pickle.Unpickler):
+    """The standard library's unpickler, which finds no class or function but those that are allowed.
+
+    A check of the instructions comes first; if that has missed something, this refuses it.
+    """
+
+    def __init__(self, file: BinaryIO, allowed: Allowed) -> None:
+        """Take the file, from where it is, and what takes the place of each allowed class."""
         super().__init__(file, encoding="utf-8", errors="replace")
         self._allowed = allowed
 
     def find_class(self, module: str, name: str) -> Any:
-        """Return what takes the place of an allowed class."""
-        return self._allowed[module, name]
+        """Return what takes the place of an allowed class. Raises UnpicklingError for all others."""
+        try:
+            return self._allowed[module, name]
+        except KeyError:
+            raise pickle.UnpicklingError(f"it asks for {module}.{name}") from None
 
 
 class _Item(NamedTuple):

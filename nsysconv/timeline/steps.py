@@ -51,7 +51,7 @@ _INPUT = re.compile(
     r"|(?:dataloader|\bval|\bpredict)_next\b|\bIteratorGetNext|\bIterator(?:V2)?::|\bDataIter\w*\.next\b"
 )
 # Every such name holds one of these, which is sooner seen: of ranges there may be a million names.
-_OF_INPUT = ("next", "Next", "Iterator", "DataPipe")
+_OF_INPUT = ("next", "Iterator", "DataPipe")
 
 
 @dataclass(frozen=True)

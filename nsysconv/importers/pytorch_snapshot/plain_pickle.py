@@ -22,6 +22,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from nsysconv.errors import InputError
+from nsysconv.importers.pickles import Unpickler
 from nsysconv.names import escaped, shorten
 
 # Whole numbers have 64 bits: dictionaries whose keys are larger ones can be made to collide.
@@ -70,7 +71,7 @@ def load(path: Path, where: str) -> Any:
         try:
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as buffer:
                 _OpcodeScan(buffer, where).run()
-            return _PlainData(file).load()
+            return Unpickler(file, allowed={}).load()
         except _UNLOADABLE as error:
             what = f"the pickle cannot be loaded: {shorten(escaped(str(error)), 100)}"
             raise InputError(what, where=where, hint=_DAMAGED) from None
@@ -90,15 +91,6 @@ def paused_collector() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
-
-
-class _PlainData(pickle.Unpickler):
-    # The scan has refused what needs these; if it has missed something, they refuse it.
-    def find_class(self, module: str, name: str) -> NoReturn:
-        raise pickle.UnpicklingError(f"it asks for {module}.{name}")
-
-    def persistent_load(self, pid: Any) -> NoReturn:
-        raise pickle.UnpicklingError("it asks for a persistent id")
 
 
 class _OpcodeScan:
