@@ -199,8 +199,8 @@ def test_kernels_of_another_run_are_found_by_their_names(here: str, there: str, 
     # Without template arguments, either fits.
     (("k<1>(int)", "k<2>(int)"), ("k",), None, (1, "k")),
     (("k",), ("k<1>(int)", "k<2>(int)"), None, (2, "k<1>(int)")),
-    # What has its own partner is out of the question.
-    (("k<1>(int)", "k<2>(int)"), ("k<1>(int)", "k"), 2, None),
+    # That one has its partner does not say whose the other one is.
+    (("k<1>(int)", "k<2>(int)"), ("k<1>(int)", "k"), 1, (1, "k")),
     (("k",), ("other",), None, (1, "other")),
 ])  # fmt: skip
 def test_a_name_that_several_kernels_have_is_the_name_of_none(

@@ -235,11 +235,13 @@ def _add_of_store(found: Mapping[_Key, _Limits], path: str) -> Iterator[Note]:
 
 def _same_kernels(names: set[str], others: set[str]) -> dict[str, str]:
     # By kernel that of others with the same name: as profilers spell it, else without template arguments.
+    # A name that several have stays that of none, also when the others have found theirs.
     found: dict[str, str] = {}
     for shorten in (str, _spelled_alike, _base_name):
-        own = _by_short_name(names - found.keys(), shorten)
-        theirs = _by_short_name(others - set(found.values()), shorten)
-        found |= {own[short]: theirs[short] for short in own.keys() & theirs.keys()}
+        own, theirs = _by_short_name(names, shorten), _by_short_name(others, shorten)
+        pairs = ((own[short], theirs[short]) for short in own.keys() & theirs.keys())
+        taken = set(found.values())
+        found |= {name: other for name, other in pairs if name not in found and other not in taken}
     return found
 
 
