@@ -113,16 +113,21 @@ def steps(timeline: Timeline, pattern: str = STEP_RANGE) -> list[Steps]:
     A step lasts to the end of the last GPU operation launched in it, on any thread of the process,
     and begins where the one before has ended. No process without steps is in the list.
     """
+    return [by_launches(timeline, mine) for mine in annotated(timeline, pattern)]
+
+
+def by_launches(timeline: Timeline, mine: Steps) -> Steps:
+    """Return annotated steps of a process as they lasted: each to the end of what was launched in it.
+
+    Each begins where the one before has ended, so that they do not overlap.
+    """
     # What makes a step is not for a slice to say.
-    whole, found = timeline.whole, []
-    for mine in annotated(timeline, pattern):
-        start, end = mine.start, mine.end
-        reach = np.maximum(end, _last_ends(whole, mine.pid, start, end))
-        # Each begins at the latest end of all before it, and none ends before it begins.
-        before = np.maximum.accumulate(reach)[:-1]
-        start = np.concatenate((start[:1], np.maximum(start[1:], before)))
-        found.append(replace(mine, start=start, end=np.maximum(reach, start)))
-    return found
+    start, end = mine.start, mine.end
+    reach = np.maximum(end, _last_ends(timeline.whole, mine.pid, start, end))
+    # Each begins at the latest end of all before it, and none ends before it begins.
+    before = np.maximum.accumulate(reach)[:-1]
+    start = np.concatenate((start[:1], np.maximum(start[1:], before)))
+    return replace(mine, start=start, end=np.maximum(reach, start))
 
 
 def whole_profile(timeline: Timeline) -> list[Steps]:
@@ -135,7 +140,12 @@ def whole_profile(timeline: Timeline) -> list[Steps]:
 
 def annotated(timeline: Timeline, pattern: str = STEP_RANGE) -> list[Steps]:
     """Return the steps as threads saw them: from an annotation's begin to its end. They may overlap."""
-    fits, found = name_pattern(pattern).fullmatch, []
+    return named_steps(timeline, name_pattern(pattern).fullmatch)
+
+
+def named_steps(timeline: Timeline, fits: Callable[[str], object]) -> list[Steps]:
+    """Return as `annotated` the ranges and operators of each process whose names fit."""
+    found = []
     candidates = [spans.take(which_named(spans, fits)) for spans in _annotations(timeline)]
     for pid in distinct(np.concatenate([spans.pid for spans in candidates])).tolist():
         mine = [spans.take(spans.pid == pid) for spans in candidates]
