@@ -292,8 +292,8 @@ def test_flags_of_the_command_line(slower_by_four_percent: Pair, tmp_path: Path)
 
 
 def test_every_option_that_is_one_text_may_be_in_a_file() -> None:
-    assert DiffOptions.in_files() == (
-        "step_range", "range_names", "split", "match", "run_noise", "inconclusive")  # fmt: skip
+    texts = "step_range", "step_kernel", "range_names", "split", "match", "run_noise", "inconclusive"
+    assert DiffOptions.in_files() == {**dict.fromkeys(texts, str), "step_graph": bool}
 
 
 def test_steps_are_named_in_a_file(tmp_path: Path) -> None:

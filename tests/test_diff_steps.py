@@ -132,10 +132,11 @@ def run(folder: Path, name: str, *rows: Row) -> Path:
 
 
 def steps(word: str, *starts: int) -> list[Row]:
-    """Steps of 30 ns from these moments on, each launching a kernel of 20 ns."""
+    """Ranges of 30 ns from these moments on, each launching a kernel of 20 ns; `epoch` is no step."""
     rows: list[Row] = []
     for number, start in enumerate(starts, 1):
-        rows += [Range(start, start + 30, f"{word}#{number}"), Call(start, start + 5, number),
+        name = f"{word}#{number}" if word == "ProfilerStep" else f"{word} {number} of a run"
+        rows += [Range(start, start + 30, name), Call(start, start + 5, number),
                  Kernel(start + 5, start + 25, number)]  # fmt: skip
     return rows
 

@@ -30,6 +30,7 @@ from nsysconv.notes import Note, Severity
 from nsysconv.render import Options, renderer
 from nsysconv.timeline.annotations import count_named
 from nsysconv.timeline.sliced import sliced
+from nsysconv.timeline.slices import StepRule
 from nsysconv.timeline.steps import step_count, steps
 
 REPORTS = ("kernels", "api_vs_kernel", "transfers", "idle_summary")
@@ -153,9 +154,9 @@ annotation = st.one_of(
 @given(st.lists(annotation, max_size=8), st.sampled_from(PATTERNS))
 def test_as_many_are_counted_as_are_in_the_report_of_steps(rows: list[Row], pattern: str) -> None:
     with opened(*rows) as profile:
-        expected = {mine.pid: len(mine) for mine in steps(profile.timeline, pattern)}
+        expected = {mine.pid: len(mine) for mine in steps(profile.timeline, StepRule(pattern))}
         assert count_named(profile.timeline, pattern) == expected
-        assert step_count(profile.timeline, pattern) == max(expected.values(), default=0)
+        assert step_count(profile.timeline, StepRule(pattern)) == max(expected.values(), default=0)
 
 
 @pytest.mark.parametrize("path", few(WITH_STEPS, 4), ids=name_of)
@@ -165,8 +166,8 @@ def test_steps_of_a_file_are_counted_in_place_and_in_a_store(path: Path, shelf: 
             named = [row["pid"] for row in profile.report("steps").rows() if row["step"][0] != "["]
             assert step_count(profile.timeline) == max(map(named.count, named))
             # Of a name that one step has: other capitals are another name.
-            assert step_count(profile.timeline, "ProfilerStep#2") == 1
-            assert step_count(profile.timeline, "profilerstep#2") == 0
+            assert step_count(profile.timeline, StepRule("ProfilerStep#2")) == 1
+            assert step_count(profile.timeline, StepRule("profilerstep#2")) == 0
 
 
 def test_marks_functions_and_what_has_no_time_are_no_steps() -> None:

@@ -43,6 +43,7 @@ from nsysconv.timeline.account import (
     steps_span,
 )
 from nsysconv.timeline.idle import PARTS
+from nsysconv.timeline.slices import StepRule
 from nsysconv.timeline.steps import extent
 from nsysconv.timeline.timeline import Timeline
 
@@ -216,7 +217,7 @@ def test_steps_are_counted_by_the_process_that_has_most() -> None:
     )  # fmt: skip
     with opened(*rows) as profile:
         assert steps_span(profile.timeline) == TimeSpan(5, 70, 3)
-        assert steps_span(profile.timeline, "epoch *") is None
+        assert steps_span(profile.timeline, StepRule("epoch *")) is None
 
 
 def test_steps_that_a_slice_cuts_are_left_out() -> None:

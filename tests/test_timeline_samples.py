@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 from slow_versions import Slow
 from small_store import Call, Graph, Kernel, Memcpy, Operator, Range, Row, opened
 
+from nsysconv.timeline.slices import StepRule
 from nsysconv.timeline.steps import MIN_STEPS, Samples, call_sums, kernel_sums, step_durations
 from nsysconv.timeline.timeline import Timeline
 
 Key = tuple[Any, ...]
 Asked = Callable[[Timeline, str], Samples | None]
-STEPS = "ProfilerStep#*"
+STEPS = StepRule("ProfilerStep#*")
 
 
 def step(number: int, start: int, end: int, **more: Any) -> Range:
@@ -30,10 +31,10 @@ def many(count: int = MIN_STEPS, **more: Any) -> list[Range]:
     return [step(i, 100 * i, 100 * i + 100, **more) for i in range(count)]
 
 
-def table(asked: Asked, *rows: Row, pattern: str = STEPS, **options: Any) -> dict[Key, list[int]]:
+def table(asked: Asked, *rows: Row, rule: StepRule = STEPS, **options: Any) -> dict[Key, list[int]]:
     """Per key the values of each step."""
     with opened(*rows, **options) as profile:
-        return by_key(asked(profile.timeline, pattern))
+        return by_key(asked(profile.timeline, rule))
 
 
 def by_key(found: Samples | None) -> dict[Key, list[int]]:
@@ -60,7 +61,7 @@ def test_nothing_of_too_few_steps(asked: Asked) -> None:
             assert asked(profile.timeline, STEPS) is None
     with opened(*many(), *rows) as profile:
         assert asked(profile.timeline, STEPS) is not None
-        assert asked(profile.timeline, "epoch *") is None
+        assert asked(profile.timeline, StepRule("epoch *")) is None
 
 
 @pytest.mark.parametrize("asked", [kernel_sums, call_sums])
@@ -83,7 +84,7 @@ def test_durations() -> None:
 
 def test_steps_of_another_name() -> None:
     steps = [Operator(10 * i, 10 * i + 7, f"epoch {i}") for i in range(21)]
-    found = table(step_durations, *steps, *many(3), pattern="epoch *")
+    found = table(step_durations, *steps, *many(3), rule=StepRule("epoch *"))
     assert found == {(): [7] * 21}
 
 

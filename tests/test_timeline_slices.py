@@ -331,10 +331,11 @@ def test_each_process_has_its_own_range() -> None:
               for start in (20, 120, 220)))  # fmt: skip
     part = Slice(range="r")
     assert cells(f"overview device_id kernel_count {WINDOW}", *rows, part=part) == [
-        (1, 1, 0, 50, 10, 40), (2, 1, 100, 100, 10, 90), (3, 0, 0, 200, 0, 200)]  # fmt: skip
+        (1, 1, 0, 50, 10, 40), (2, 1, 100, 100, 10, 90), (3, 0, 0, 150, 0, 150)]  # fmt: skip
     assert kept(*rows, range="r")["ranges"] == ["r", "r"]
     assert cells("processes pid", *rows, part=part) == [1, 2]
-    assert described(*rows, range="r") == {"start_ns": 0, "end_ns": 200, "range": "r"}
+    assert described(*rows, range="r") == {
+        "start_ns": 0, "end_ns": 200, "window_count": 2, "window_ns": 150, "range": "r"}  # fmt: skip
 
 
 def test_the_window_of_a_device_that_is_idle_in_the_slice_is_that_of_its_process() -> None:
@@ -350,10 +351,11 @@ def test_the_window_of_a_device_that_is_idle_in_the_slice_is_that_of_its_process
     assert gap == (1, 100, 100, "end")
 
 
-def test_a_device_of_several_processes_has_a_window_from_the_first_to_the_last() -> None:
+def test_the_window_of_a_device_of_several_processes_is_that_of_all_of_them() -> None:
+    """[0, 50) and [100, 200)."""
     rows: tuple[Row, ...] = (Range(0, 50, "r"), Range(100, 200, "r", tid=21, pid=2), Kernel(20, 30),
             Kernel(120, 130), Kernel(140, 150, pid=2))  # fmt: skip
-    assert device(f"kernel_count {WINDOW}", *rows, range="r") == (2, 0, 200, 20, 180)
+    assert device(f"kernel_count {WINDOW}", *rows, range="r") == (2, 0, 150, 20, 130)
 
 
 THREE = (Range(50, 60, "r"), Range(0, 10, "r"), Range(20, 30, "r"), Kernel(0, 60))

@@ -11,6 +11,7 @@ from nsysconv.diff.step_timelines import STEP_TIMELINES, step_timelines_report
 from nsysconv.diff.trees import TREES
 from nsysconv.notes import Note, Severity
 from nsysconv.report import Report
+from nsysconv.timeline.slices import StepRule
 
 DRAWN = (STEP_PAIRS, STEP_TIMELINES, *TREES)
 """The reports that the page of a comparison draws, where none is named."""
@@ -29,7 +30,7 @@ def drawn_reports(profiles: Iterable[OpenProfile]) -> tuple[str, ...]:
 def aligned_reports(
     base_runs: Sequence[Sequence[OpenProfile]],
     other_runs: Sequence[Sequence[OpenProfile]],
-    step_range: str,
+    step_rule: StepRule,
 ) -> Mapping[str, Report]:
     """Return the reports `step_pairs` and `step_timelines`, on a profile of each side.
 
@@ -37,7 +38,7 @@ def aligned_reports(
     """
     base, other = _profiles_to_align([base_runs[0], other_runs[0]])
     refs = base.profile.ref, other.profile.ref
-    pairs = match_steps(base.timeline, other.timeline, step_range)
+    pairs = match_steps(base.timeline, other.timeline, step_rule)
     steps = step_pairs_report(pairs, refs)
     lanes = step_timelines_report(base.timeline, other.timeline, pairs, refs)
     for profile in (base, other):

@@ -53,7 +53,6 @@ from nsysconv.store.location import (
 )
 from nsysconv.store.read import Profile
 from nsysconv.timeline.account import accounts
-from nsysconv.timeline.steps import STEP_RANGE
 from nsysconv.timeline.vendors import vendors_differ
 
 ACCOUNT, CONTRIBUTORS = "account", "contributors"
@@ -291,10 +290,8 @@ def _answers(
 ) -> comparison.ProfileAnswers:
     if options.part is not None:
         profile.narrow(options.part)
-    timeline, steps = profile.timeline, options.step_range or STEP_RANGE
-    request = Request(
-        step_range=options.step_range, range_names=options.range_names, split=options.split
-    )
+    timeline, steps = profile.timeline, options.step_rule
+    request = Request(steps=steps, range_names=options.range_names, split=options.split)
     reports = profile.answers([(name, request) for name in wanted])
     answers = comparison.ProfileAnswers(
         profile.profile.ref,
@@ -332,7 +329,7 @@ def _asked(
     return comparison.Asked(
         (base, other),
         kinds={name: _kind(name) for name in asked if name in _COMPARABLE},
-        steps=options.step_range or STEP_RANGE,
+        steps=options.step_rule,
         kernel_key=names.kernel_name_key(by_symbol, match),
         other_makers=vendors_differ(*timelines),
         identical=same_recordings(*sides),

@@ -27,7 +27,8 @@ from nsysconv.store.location import split_target
 from nsysconv.timeline.events import EVENT_KINDS
 from nsysconv.timeline.kernel_categories import communicates
 from nsysconv.timeline.operator_calls import may_have_operators
-from nsysconv.timeline.steps import STEP_RANGE, steps
+from nsysconv.timeline.slices import StepRule
+from nsysconv.timeline.steps import steps
 
 TIME_LINE = queries.ENTRIES["timeline_tiles"].page[0]
 _OVER_TIME = queries.ENTRIES["utilization_over_time"].page[0]
@@ -90,7 +91,7 @@ def page_of(target: Target, options: ReportOptions, say: Say = silent) -> list[S
             # would read some of them first.
             queries.prefetch(tuple(options.names or PAGE), profiles[0].timeline)
         default = _default_reports(profiles)
-        left_out = () if options.names else _slow_reports(default, profiles, options.step_range)
+        left_out = () if options.names else _slow_reports(default, profiles, options.step_rule)
         wanted = options.names or tuple(name for name in default if name not in left_out)
         names = options.checked(tuple(wanted))
         rows = _ROWS if options.limit is None else options.limit
@@ -231,13 +232,13 @@ def _tiles(profile: OpenProfile) -> str:
 
 
 def _slow_reports(
-    names: Sequence[str], profiles: Sequence[OpenProfile], step_range: str | None
+    names: Sequence[str], profiles: Sequence[OpenProfile], step_rule: StepRule
 ) -> tuple[str, ...]:
     # The page of a long recording omits slow reports. It omits steps, too, if none is annotated,
     # because each process would then be one step.
     if sum(p.profile.row_count(t) for p in profiles for t in ("kernel", "api_call")) <= LONG:
         return ()
-    annotated = any(steps(p.timeline, step_range or STEP_RANGE) for p in profiles)
+    annotated = any(steps(p.timeline, step_rule) for p in profiles)
     return tuple(
         name
         for name in names

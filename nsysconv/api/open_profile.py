@@ -178,7 +178,13 @@ class OpenProfile:
         return [shown_report(report, limit, form=asked.form) for report, limit in pairs]
 
     def why(
-        self, event: str, *, kernel_names: str = "demangled", step_range: str | None = None
+        self,
+        event: str,
+        *,
+        kernel_names: str = "demangled",
+        step_range: str | None = None,
+        step_kernel: str | None = None,
+        step_graph: bool = False,
     ) -> ShownReport:
         """Return what launched one event, what it waited for, and who waited for it: one row.
 
@@ -189,7 +195,12 @@ class OpenProfile:
         from nsysconv.queries.why.report import why
 
         self._check_open()
-        asked = ProfileOptions(kernel_names=kernel_names, step_range=step_range)
+        asked = ProfileOptions(
+            kernel_names=kernel_names,
+            step_range=step_range,
+            step_kernel=step_kernel,
+            step_graph=step_graph,
+        )
         asked.checked(())
         with self.profile.unchanged():
             return shown_report(why(event, self.timeline, asked.request(0)))

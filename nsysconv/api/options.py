@@ -20,7 +20,7 @@ from nsysconv.present import tables
 from nsysconv.queries.contract import Request
 from nsysconv.timeline.idle import IDLE_KINDS
 from nsysconv.timeline.range_names import RANGE_NAMES
-from nsysconv.timeline.slices import Slice
+from nsysconv.timeline.slices import Slice, StepRule
 
 KERNEL_NAMES = ("demangled", "short", "mangled")
 BY = ("step",)
@@ -39,7 +39,9 @@ class PartKeywords(TypedDict, total=False):
     """Keywords for the part of the profiles to look at, and for how many rows are kept.
 
     `slice` says what of the profiles to look at (None: all of it). `step_range` names the ranges that are
-    steps, `*` standing for anything (None: ProfilerStep#*). `range_names` "grouped" takes ranges and
+    steps, `*` standing for anything (None: those of a framework, or of a word with a number that rises);
+    `step_kernel` is a regular expression: a step ends where a kernel of such a name ends; with
+    `step_graph` it ends where the replay of a graph ends. `range_names` "grouped" takes ranges and
     operators for one whose names differ only in which of many they are (ProfilerStep#7, op_id = 12),
     "exact" does not. `split` gives reports that have their rows over devices otherwise a row for each
     "device" or "rank". `for_people` leaves out what few look at. `limit` cuts each report's rows (0: none
@@ -48,6 +50,8 @@ class PartKeywords(TypedDict, total=False):
 
     slice: Slice | None
     step_range: str | None
+    step_kernel: str | None
+    step_graph: bool
     range_names: str
     split: str | None
     for_people: bool
@@ -109,6 +113,8 @@ class PartOptions:
 
     slice: Slice | None = None
     step_range: str | None = None
+    step_kernel: str | None = None
+    step_graph: bool = False
     range_names: str = "grouped"
     split: str | None = None
     for_people: bool = False
@@ -124,10 +130,14 @@ class PartOptions:
 
     @property
     def part(self) -> Slice | None:
-        """Return the slice, with the name of steps in it; None for the whole profile."""
-        if self.slice is None:
-            return None
-        return replace(self.slice, step_range=self.slice.step_range or self.step_range)
+        """Return the slice, with what makes steps in it; None for the whole profile."""
+        return None if self.slice is None else self.slice.with_steps(self.step_rule)
+
+    @property
+    def step_rule(self) -> StepRule:
+        """Return what makes steps, as the options or else their slice say."""
+        rule = StepRule(self.step_range, self.step_kernel, self.step_graph)
+        return rule or (self.slice.step_rule if self.slice else rule)
 
     @property
     def form(self) -> Callable[[Section], Section]:
@@ -189,12 +199,11 @@ class ProfileOptions(PartOptions):
 
     def request(self, limit: int) -> Request:
         """Return a request for at most `limit` rows (0: all)."""
-        step_range = self.step_range or (self.slice.step_range if self.slice else None)
         return Request(
             limit,
             tuple(self.idle),
             self.kernel_names,
-            step_range,
+            self.step_rule,
             self.range_names,
             self.split or _SPLIT_OF.get(self.by or ""),
         )
@@ -223,16 +232,17 @@ class DiffOptions(PartOptions):
     for_page: bool = False
 
     @classmethod
-    def in_files(cls) -> tuple[str, ...]:
-        """Return the options that a file of limits may have: those that are one text."""
-        return tuple(each.name for each in fields(cls) if each.type in ("str", "str | None"))
+    def in_files(cls) -> dict[str, type]:
+        """Return the options that a file of limits may have, by type: those of one text, and of steps."""
+        texts = {each.name: str for each in fields(cls) if each.type in ("str", "str | None")}
+        return {**texts, "step_graph": bool}
 
     def with_those_of(self, file: LimitsFile) -> DiffOptions:
         """Return the options with those of a file of limits for what is as it is by default."""
         defaults = {each.name: each.default for each in fields(self)}
         mine = {
-            name: text
-            for name, text in file.options.items()
+            name: value
+            for name, value in file.options.items()
             if getattr(self, name) == defaults[name]
         }
         return replace(self, **mine)  # type: ignore[arg-type]

@@ -36,6 +36,7 @@ from nsysconv.store.write import tags_of
 from nsysconv.timeline import steps as found_in
 from nsysconv.timeline.annotations import mpi_ranges
 from nsysconv.timeline.operator_calls import may_have_operators
+from nsysconv.timeline.slices import ANY_STEPS
 from nsysconv.timeline.timeline import Timeline
 
 _ATTRIBUTES = (
@@ -423,8 +424,8 @@ def _not_in_profile(name: str, timeline: Timeline, rank_count: int) -> list[str]
     # recorded it.
     if name in _OF_SEVERAL_RANKS and rank_count < 2:
         return ["several ranks: there is one"]
-    if name == "steps" and not found_in.steps(timeline, found_in.STEP_RANGE):
-        return [f"steps: no range is called {found_in.STEP_RANGE}"]
+    if name == "steps" and not found_in.steps(timeline):
+        return [f"steps: {ANY_STEPS.absent}"]
     if name == "operators" and not may_have_operators(timeline):
         return [Fact.OPERATORS.label]
     is_without_mpi = Fact.MPI_CALLS not in timeline.profile.facts

@@ -468,15 +468,7 @@ def export(
     """Export whole profiles, or parts of them, to another format."""
     from nsysconv.cli import commands
 
-    step_range = part.pop("step_range")
-    return commands.export(
-        target,
-        to,
-        output,
-        names=names,
-        part=commands.parse_slice(**part),
-        step_range=step_range,
-    )
+    return commands.export(target, to, output, names=names, part=part)
 
 
 @app.command(

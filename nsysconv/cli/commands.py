@@ -7,7 +7,7 @@ import os
 import platform
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nsysconv import api, queries, render
+from nsysconv.api.options import PartOptions
 from nsysconv.api.targets import Files
 from nsysconv.cli.runtime import begin_work, print_line, reader_may_go, say
 from nsysconv.document import Section
@@ -293,13 +294,13 @@ def why(
     output: str | None,
     *,
     kernel_names: str,
-    step_range: str | None,
+    steps: Mapping[str, Any],
 ) -> int:
     """Run `nsysconv why`; return the exit status."""
     destination = parse_destination(format_name, output)
     begin_work()
     with api.open(target, say=say) as profile:
-        report = profile.why(event, kernel_names=kernel_names, step_range=step_range)
+        report = profile.why(event, kernel_names=kernel_names, **steps)
     # The lines of the report name its notes, so text does not repeat them.
     write([replace(report, notes=()) if destination.for_people else report], destination, target)
     return 0
@@ -367,17 +368,15 @@ def export(
     output: Path | None,
     *,
     names: bool,
-    part: Slice | None,
-    step_range: str | None,
+    part: Mapping[str, Any],
 ) -> int:
     """Run `nsysconv export`; return the exit status."""
-    if step_range is not None:
-        if part is None:
-            hint = "Name some: --step 5, --skip-first 3"
-            raise UsageError("--step-range without steps", hint=hint)
-        part = replace(part, step_range=step_range)
+    asked = PartOptions(**part_keywords(**part))
+    if asked.step_rule and asked.slice is None:
+        hint = "Name some: --step 5, --skip-first 3"
+        raise UsageError("what makes steps, and no steps", hint=hint)
     begin_work()
-    exported = api.export_profiles(target, to, output, slice=part, names=names, say=say)
+    exported = api.export_profiles(target, to, output, slice=asked.part, names=names, say=say)
     rows = [f"{count:,} {name}" for name, count in exported.written.counts.items() if count]
     print_line(f"{exported.path}: {', '.join(rows) if rows else 'no events'}")
     for note in exported.written.notes:
@@ -389,9 +388,13 @@ def export(
 # -- which part of a profile
 
 
-def part_keywords(*, step_range: str | None, **flags: Any) -> dict[str, Any]:
+_STEPS = ("step_range", "step_kernel", "step_graph")
+
+
+def part_keywords(**flags: Any) -> dict[str, Any]:
     """Return what the flags of a slice say, as keywords of options. Raises UsageError."""
-    return {"slice": parse_slice(**flags), "step_range": step_range}
+    steps = {name: flags.pop(name) for name in _STEPS}
+    return {"slice": parse_slice(**flags), **steps}
 
 
 def parse_slice(time: str | None = None, **flags: Any) -> Slice | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -19,6 +19,7 @@ EXAMPLES = flags.examples(
 )
 
 
+@flags.takes(flags.StepFlags)
 def why(
     target: Annotated[
         str,
@@ -38,11 +39,9 @@ def why(
     format: FormatOption = None,  # noqa: A002 - the flag's name
     output: OutputOption = None,
     kernel_names: flags.KernelNamesOption = flags.KernelNames.DEMANGLED,
-    step_range: flags.StepRangeOption = None,
+    **steps: Any,
 ) -> int:
     """Explain an event: what it is, what launched it, what it waited for, and what waited for it."""
     from nsysconv.cli import commands
 
-    return commands.why(
-        target, event, format, output, kernel_names=kernel_names.value, step_range=step_range
-    )
+    return commands.why(target, event, format, output, kernel_names=kernel_names.value, steps=steps)

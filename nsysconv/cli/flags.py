@@ -252,10 +252,29 @@ DaskOption = Annotated[
 StepRangeOption = Annotated[
     str | None,
     part_option(
-        help="NVTX ranges to treat as steps; * is a wildcard. Default: ProfilerStep#*.",
+        help="Ranges to treat as steps; * is a wildcard. Default: those of a framework "
+        "(ProfilerStep#7), or named by a word and a rising number (step 7).",
         metavar="NAME",
     ),
 ]
+StepKernelOption = Annotated[
+    str | None,
+    part_option(
+        help="A step ends where a kernel ends whose name matches this regular expression.",
+        metavar="REGEX",
+    ),
+]
+StepGraphOption = Annotated[
+    bool, part_option("--step-graph", help="A step ends where the replay of a graph ends.")
+]
+
+
+class StepFlags:
+    """The flags that say what a step is."""
+
+    step_range: StepRangeOption = None
+    step_kernel: StepKernelOption = None
+    step_graph: StepGraphOption = False
 
 
 Command = TypeVar("Command", bound=Callable[..., int])
@@ -301,14 +320,17 @@ class SliceFlags:
         str | None,
         part_option(
             "--range",
-            help="Select the time of the first range with this name in each process; * is a wildcard, "
-            "#2 is the second one.",
-            metavar="NAME[@DOMAIN][#N]",
+            help="Select the time of the first range with this name in each process; #2 is the second "
+            "one, #* all of them; * in a name is a wildcard.",
+            metavar="NAME[@DOMAIN][#N|#*]",
         ),
     ] = None
     step: Annotated[
         str | None,
-        part_option(help="Select the time of this step, or of steps A to B.", metavar="N|A:B|NAME"),
+        part_option(
+            help="Select the time of this step, of steps A to B, or of those with this name; '*': all.",
+            metavar="N|A:B|NAME",
+        ),
     ] = None
     skip_first: Annotated[
         int,
@@ -327,6 +349,8 @@ class SliceFlags:
         ),
     ] = False
     step_range: StepRangeOption = None
+    step_kernel: StepKernelOption = None
+    step_graph: StepGraphOption = False
     devices: Annotated[
         list[int] | None,
         part_option(

@@ -25,11 +25,14 @@ from nsysconv.report import MISSING, Unit, human
 from nsysconv.schema import EVENT_TABLES, SYSTEM_TABLES
 from nsysconv.store.connection import Row
 from nsysconv.timeline.events import OpKind
-from nsysconv.timeline.idle import Window, window
+from nsysconv.timeline.idle import window
+from nsysconv.timeline.slices import StepRule
+from nsysconv.timeline.step_rules import resolved
 from nsysconv.timeline.steps import in_slice
 from nsysconv.timeline.steps import steps as steps_of
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import GPU_KINDS, totals
+from nsysconv.timeline.windows import Window
 
 
 @dataclass(frozen=True)
@@ -38,10 +41,10 @@ class Properties:
 
     `devices` and `processes` are the rows of these tables; None among `used_devices` is for
     operations that name none. `op_notes` are on its operations alone. `row_counts` are by event table,
-    `total_count` is of its totals, `step_counts` of each process. `step_period` is the mean time in ns
-    from one step start to the next, None without steps; the longest if there are several processes.
-    `window_lengths` are by device, in ns; `loading_share` is the largest share of one of these windows
-    that calls took which load code.
+    `total_count` is of its totals, `step_counts` of each process, whose steps are made as `steps` says.
+    `step_period` is the mean time in ns from one step start to the next, None without steps; the longest
+    if there are several processes. `window_lengths` are by device, in ns; `loading_share` is the largest
+    share of one of these windows that calls took which load code.
     """
 
     attributes: Mapping[str, Any]
@@ -58,14 +61,15 @@ class Properties:
     op_count: int
     step_counts: tuple[int, ...]
     step_period: float | None
+    steps: StepRule
     window_lengths: Mapping[int, int]
     loading_share: float
     has_graph_intervals: bool
     clocks_disagree: bool
 
 
-def properties_of(timeline: Timeline, steps: str) -> Properties:
-    """Return what a profile is; `steps` names the ranges that are steps, `*` matching anything."""
+def properties_of(timeline: Timeline, steps: StepRule) -> Properties:
+    """Return what a profile is; `steps` is what makes a step."""
     profile, ops = timeline.profile, timeline.ops
     summed = [] if len(ops) else totals(timeline, *chain.from_iterable(GPU_KINDS.values()))
     devices = [None if device == MISSING else device for device in timeline.devices]
@@ -94,6 +98,7 @@ def properties_of(timeline: Timeline, steps: str) -> Properties:
         clocks_disagree=disagree,
         # Reading adds to them.
         notes=profile.notes,
+        steps=resolved(timeline, steps),
     )
 
 
@@ -101,9 +106,9 @@ def _loading_share(timeline: Timeline, span: Window) -> float:
     calls, loads = timeline.calls, called("initialization")
     ids = [number for number, name in timeline.call_names.items() if loads(name)]
     which = calls.outermost & np.isin(calls.name_id, ids)
-    ends = np.minimum(calls.end[which], span.end)
-    inside = ends - np.maximum(calls.start[which], span.start)
-    return float(inside[inside > 0].sum() / span.length) if span.length else 0.0
+    pieces = span.pieces(calls.start[which], calls.end[which])
+    inside = int((pieces.ends - pieces.starts).sum())
+    return float(inside / span.length) if span.length else 0.0
 
 
 _Run = tuple[Properties, ...]

@@ -22,6 +22,7 @@ from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
 from nsysconv.report import Column, ProfileRef, Report, Unit, merged_header
 from nsysconv.timeline.account import Accounts
+from nsysconv.timeline.slices import StepRule
 from nsysconv.timeline.steps import STEP_FACTS, Samples, step_durations, step_periods
 
 _TELLING = ("kernels", "transfers")
@@ -85,7 +86,7 @@ class ReportKind:
 class Asked:
     """Both sides' answers, and how they are to be compared.
 
-    `kinds` are the reports that were asked for. `steps` names the ranges that are steps; `kernel_key`
+    `kinds` are the reports that were asked for. `steps` is what makes a step; `kernel_key`
     gives the keys of kernels' names. `other_makers`: no vendor has GPUs on both sides; `identical`: both
     sides are the same recordings. `run_noise` is the relative standard deviation of a run, None if
     unknown; `window_facts` are those that the window is made of; `notes` are on both sides, `aligned`
@@ -94,7 +95,7 @@ class Asked:
 
     sides: tuple[SideAnswers, SideAnswers]
     kinds: Mapping[str, ReportKind]
-    steps: str
+    steps: StepRule
     kernel_key: names.NameKey
     other_makers: bool
     identical: bool
@@ -378,7 +379,8 @@ def tree_report(judged: Judgement, name: str, change: account.ChangeAccount) -> 
         [[profile.reports[TREES[name]] for profile in run] for run in side.runs]
         for side in judged.asked.sides
     )
-    key, notes = step_key(judged.asked.steps), judged.work_notes
+    rules = (p.properties.steps for side in judged.asked.sides for p in side.profiles)
+    key, notes = step_key(*(rule.range for rule in rules if rule.range)), judged.work_notes
     return compare_trees(name, base, other, name_key=key, steps=change.steps, notes=notes)
 
 

@@ -31,15 +31,15 @@ class LimitsFile:
     """A file of limits as text, not parsed yet.
 
     `limits` are the texts of limits as `--fail-on` takes them, each with its place, as in
-    `limits.toml:4`; `options` the texts of other options of a comparison, by name.
+    `limits.toml:4`; `options` the values of other options of a comparison, by name.
     """
 
     limits: tuple[tuple[str, str], ...]
-    options: Mapping[str, str]
+    options: Mapping[str, str | bool]
 
 
-def read_limits_file(path: str | Path, options: Sequence[str]) -> LimitsFile:
-    """Read a file of limits, and of these options of a comparison.
+def read_limits_file(path: str | Path, options: Mapping[str, type]) -> LimitsFile:
+    """Read a file of limits, and of these options of a comparison, which are a text or true or false.
 
     Raises InputError for what is not TOML, UsageError for its content.
     """
@@ -50,17 +50,18 @@ def read_limits_file(path: str | Path, options: Sequence[str]) -> LimitsFile:
             if key not in (_LIMITS, *options):
                 raise UsageError(f"no key {key!r}", hint=available_hint(key, (_LIMITS, *options)))
         limits = _listed_limits(values)
-        for name in options:
-            if not isinstance(values.get(name, ""), str):
-                what = f"{name} is not a string but {_kind(values[name])}"
+        for name, kind in options.items():
+            if not isinstance(values.get(name, kind()), kind):
+                wanted, example = ("true or false", "true") if kind is bool else ("a string", '"…"')
+                what = f"{name} is not {wanted} but {_kind(values[name])}"
                 raise UsageError(
-                    what, hint=f'Write {name} = "…", as for --{name.replace("_", "-")}'
+                    what, hint=f"Write {name} = {example}, as for --{name.replace('_', '-')}"
                 )
     except (InputError, UsageError) as error:
         error.where = f"{path}{error.where}"
         raise
     places = [f"{Path(path).name}:{line}" for line in _lines_of_listed_texts(text)]
-    of_options = {name: str(values[name]) for name in options if name in values}
+    of_options = {name: kind(values[name]) for name, kind in options.items() if name in values}
     return LimitsFile(tuple(zip(limits, places, strict=True)), of_options)
 
 

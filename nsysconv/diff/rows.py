@@ -18,6 +18,7 @@ from nsysconv.diff.change import Change
 from nsysconv.diff.names import NameKey, kernel_key
 from nsysconv.notes import Note, Severity
 from nsysconv.report import Better, Column, Report, Unit, report_table
+from nsysconv.timeline.slices import StepRule
 from nsysconv.timeline.steps import (
     BETWEEN,
     WHOLE,
@@ -326,8 +327,8 @@ def steps_per_rank(report: Report) -> Report:
 
 # -- how columns vary from step to step
 
-Sampler = Callable[[Timeline, str], Samples | None]
-"""Returns values by step of a time line whose steps match a pattern; None where there are too few."""
+Sampler = Callable[[Timeline, StepRule], Samples | None]
+"""Returns values by step of a time line, whose steps a rule makes; None where there are too few."""
 
 
 @dataclass(frozen=True)
@@ -366,11 +367,11 @@ _BY_STEP = {
 
 
 def samples_of(
-    names: Iterable[str], timeline: Timeline, pattern: str
+    names: Iterable[str], timeline: Timeline, steps: StepRule
 ) -> dict[Sampler, Samples | None]:
     """Return the values by step that `half_widths` needs for these reports."""
     samplers = {by_step.sampler for name in names for by_step in _BY_STEP.get(name, ())}
-    return {sampler: sampler(timeline, pattern) for sampler in samplers}
+    return {sampler: sampler(timeline, steps) for sampler in samplers}
 
 
 def half_widths(

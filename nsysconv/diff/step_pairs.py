@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from nsysconv.notes import Note, Severity
 from nsysconv.report import Column, ProfileRef, Report, Unit, report_table
+from nsysconv.timeline.slices import StepRule
 from nsysconv.timeline.steps import Steps, steps, uncut_by_slice
 from nsysconv.timeline.timeline import Timeline
 
@@ -65,14 +66,14 @@ class StepPairs:
         return found if greatest is found[MEDIAN] else {**found, GREATEST: greatest}
 
 
-def match_steps(base: Timeline, other: Timeline, pattern: str) -> StepPairs:
-    """Return the steps of that name of two profiles in pairs; those that a slice cuts are left out.
+def match_steps(base: Timeline, other: Timeline, rule: StepRule) -> StepPairs:
+    """Return the steps of two profiles in pairs; those that a slice cuts are left out.
 
     Processes are matched by their ranks if both sides know them, else by their order. Steps are matched
     by name and occurrence if at least half of the steps of the side with fewer have such a partner, else
     by their order. Notes say how, and count the steps without a partner.
     """
-    sides = [uncut_by_slice(each, steps(each, pattern)) for each in (base, other)]
+    sides = [uncut_by_slice(each, steps(each, rule)) for each in (base, other)]
     missing = [name for name, found in zip(("base", "other"), sides, strict=True) if not found]
     if missing:
         return StepPairs((), missing=tuple(missing))

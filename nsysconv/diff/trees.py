@@ -254,7 +254,7 @@ def says_nothing(report: Report) -> bool:
     return not any(row[name] for row in report.rows() for name in counts)
 
 
-def step_key(step_range: str) -> NameKey:
-    """Return the key of names in trees: all steps are one, called as the pattern of their names."""
-    is_step = name_pattern(step_range).fullmatch
-    return cache(lambda name: step_range if is_step(name) else name)
+def step_key(*patterns: str) -> NameKey:
+    """Return the key of names in trees: all steps are one, called as the first pattern of their names."""
+    is_step = name_pattern(*patterns).fullmatch
+    return cache(lambda name: patterns[0] if patterns and is_step(name) else name)

@@ -13,9 +13,9 @@ from nsysconv.queries.contract import Array, ColumnValues, Query, Request, Resul
 from nsysconv.report import MISSING, Better, Column, Unit
 from nsysconv.timeline.arrays import Statistics, blocks, factorize, percent, take
 from nsysconv.timeline.events import GpuOps, OpKind
-from nsysconv.timeline.idle import Window, busy
-from nsysconv.timeline.steps import STEP_FACTS, STEP_RANGE, step_count
+from nsysconv.timeline.steps import STEP_FACTS, step_count
 from nsysconv.timeline.timeline import Timeline
+from nsysconv.timeline.windows import Window
 
 
 def key_column(name: str, doc: str) -> Column:
@@ -220,14 +220,14 @@ def window_times(ops: GpuOps, span: Window | None) -> dict[str, Any]:
     """
     if span is None:
         return {}
-    busy_ns = busy(ops.start, ops.end, span)
+    busy_ns = span.measure(ops.start, ops.end)
     idle_ns = span.length - busy_ns
     return {
         "window_ns": span.length,
         "busy_ns": busy_ns,
         "idle_ns": idle_ns,
         "idle_pct": float(percent(idle_ns, span.length or 1)),
-        "kernel_union_ns": busy(ops.start, ops.end, span, ops.kind == OpKind.KERNEL),
+        "kernel_union_ns": span.measure(ops.start, ops.end, ops.kind == OpKind.KERNEL),
     }
 
 
@@ -290,15 +290,10 @@ def with_per_step(
 
     Where no step is annotated, the facts that describe steps are unused.
     """
-    count = step_count(timeline, step_pattern(request))
+    count = step_count(timeline, request.steps)
     divided = {name: _divided(values[total], count) for name, total in totals.items()}
     known = any(np.isfinite(each).any() for each in divided.values())
     return Result({**values, **divided}, unused=frozenset() if known else STEP_FACTS)
-
-
-def step_pattern(request: Request) -> str:
-    """Return what steps are called: as the request says, else as usual."""
-    return STEP_RANGE if request.step_range is None else request.step_range
 
 
 def _divided(values: Sequence[int | None] | Array, count: int) -> Array:

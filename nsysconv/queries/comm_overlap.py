@@ -12,7 +12,7 @@ from nsysconv.queries.contract import GPU_OP_FACTS, Array, ColumnValues, Query, 
 from nsysconv.report import Column, Unit
 from nsysconv.timeline.arrays import percent
 from nsysconv.timeline.events import OpKind
-from nsysconv.timeline.idle import busy, window
+from nsysconv.timeline.idle import window
 from nsysconv.timeline.timeline import Timeline
 
 COLUMNS = (
@@ -91,7 +91,7 @@ def _row(timeline: Timeline, device: int, talks: Array) -> dict[str, Any]:
         return row
 
     def measure(which: Array) -> int:
-        return busy(ops.start[which], ops.end[which], span)
+        return span.measure(ops.start[which], ops.end[which])
 
     works = kernel_categories.computes(ops, talks)
     computation, communication = measure(works), measure(talks)

@@ -12,6 +12,7 @@ import numpy as np
 from nsysconv.facts import Fact
 from nsysconv.notes import Note
 from nsysconv.report import Column, ProfileRef
+from nsysconv.timeline.slices import ANY_STEPS, StepRule
 from nsysconv.timeline.timeline import Timeline
 
 Array = np.ndarray
@@ -31,16 +32,15 @@ class Request:
     """The request to a query besides the time line, which is cut to a slice already.
 
     `limit` (0: none) lets a query skip the work for rows that will not be shown; others may ignore it.
-    `step_range` is the name of the ranges that are steps, `*` standing for anything (None: nobody named
-    them). `range_names` says whether ranges and operators of one group are one. `split` asks the reports
-    that have rows over devices for a row for each "device" or "rank" (None: for neither). `options` has
-    a value for each of the query's options.
+    `steps` is what makes a step, if somebody said that. `range_names` says whether ranges and operators
+    of one group are one. `split` asks the reports that have rows over devices for a row for each
+    "device" or "rank" (None: for neither). `options` has a value for each of the query's options.
     """
 
     limit: int = 0
     idle_kinds: tuple[str, ...] = ("no_op",)
     kernel_names: str = "demangled"
-    step_range: str | None = None
+    steps: StepRule = ANY_STEPS
     range_names: str = "grouped"
     split: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)

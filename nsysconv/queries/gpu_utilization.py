@@ -27,6 +27,7 @@ from nsysconv.timeline.idle import window
 from nsysconv.timeline.steps import STEP_FACTS
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.utilization import Utilization, utilization
+from nsysconv.timeline.windows import Window
 
 COLUMNS = (
     PROFILE,
@@ -78,7 +79,7 @@ def compute(timeline: Timeline, request: Request) -> Result:
             f"gpu_utilization has no rows by {by!r}", hint=f"There are: {', '.join(_BY)}"
         )
     for windows in _by_step(timeline, request) if by == "step" else _whole(timeline):
-        figures = utilization(timeline, windows.device, windows.low, windows.high)
+        figures = utilization(timeline, windows.device, windows.low, windows.high, windows.within)
         for i, key in enumerate(windows.keys):
             row = {**key, "device_id": windows.device, "device": names.get(windows.device)}
             rows.append(row | _figures(windows, figures, i))
@@ -104,14 +105,15 @@ GPU_UTILIZATION = Query(
 
 @dataclass(frozen=True)
 class _Windows:
-    """Windows [low, high) of one device, with what identifies each; `measurable` is False where
-    the GPU's time says nothing about them.
+    """Windows [low, high) of one device, with what identifies each; `within` is what of them counts
+    (None: all), `measurable` is False where the GPU's time says nothing about them.
     """
 
     device: int
     keys: list[dict[str, Any]]
     low: Array
     high: Array
+    within: Window | None = None
     measurable: bool = True
 
 
@@ -120,7 +122,7 @@ def _whole(timeline: Timeline) -> Iterator[_Windows]:
         span = window(timeline, device, timeline.ops_on(device))
         low, high = (0, 0) if span is None else (span.start, span.end)
         key = {"rank": timeline.rank_of(timeline.pids_on(device))}
-        yield _Windows(device, [key], np.array([low]), np.array([high]), span is not None)
+        yield _Windows(device, [key], np.array([low]), np.array([high]), span, span is not None)
 
 
 def _by_step(timeline: Timeline, request: Request) -> Iterator[_Windows]:
@@ -131,12 +133,12 @@ def _by_step(timeline: Timeline, request: Request) -> Iterator[_Windows]:
     for steps in steps_of(timeline, request, "gpu_utilization"):
         keys = [identity(timeline, steps, i) for i in range(len(steps))]
         for device in distinct(ops.device[ops.pid == steps.pid]).tolist():
-            yield _Windows(device, keys, steps.start, steps.end, measurable)
+            yield _Windows(device, keys, steps.start, steps.end, steps.within, measurable)
 
 
 def _figures(windows: _Windows, figures: Utilization, place: int) -> dict[str, Any]:
     if not windows.measurable:
         return {}
-    low, high = int(windows.low[place]), int(windows.high[place])
-    values = (low, high - low, *(column[place] for column in figures.columns))
+    low = int(windows.low[place])
+    values = (low, *(column[place] for column in figures.columns))
     return dict(zip(_FIGURES, values, strict=True))

@@ -29,7 +29,7 @@ from nsysconv.queries.split import (
 from nsysconv.report import MISSING, Column, Unit
 from nsysconv.timeline.arrays import by_group, counts, distinct, factorize, percent, sums, take
 from nsysconv.timeline.events import GpuOps, OpKind
-from nsysconv.timeline.idle import busy, window
+from nsysconv.timeline.idle import window
 from nsysconv.timeline.kernel_categories import OTHER, categories, communicates, rules
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import KERNEL, Total, combine_by, totals
@@ -130,7 +130,7 @@ def _unions(timeline: Timeline, kernels: GpuOps, rows: SplitRows) -> Array:
     places = zip(rows.row_of_cell.tolist(), devices.tolist(), members, strict=True)
     for row, device, mine in places:
         if (span := spans[device]) is not None:
-            union = busy(kernels.start[mine], kernels.end[mine], span)
+            union = span.measure(kernels.start[mine], kernels.end[mine])
             result[row] = max(result[row], 0) + union
     return result
 

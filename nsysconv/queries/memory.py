@@ -16,7 +16,6 @@ from nsysconv.queries.columns import (
     count_column,
     key_column,
     rows_at,
-    step_pattern,
     values_by_column,
 )
 from nsysconv.queries.contract import Array, Option, Query, Request, Result, View
@@ -425,7 +424,7 @@ def _block_rows(
     held = np.where(has_end, pool.start[ended] - pool.start[taken], MISSING)
     address = pool.address[np.where(is_taken, taken, ended)]
     states = np.select([blocks.lost[shown], ~is_taken, ~is_ended], [0, 1, 2], 3)
-    step = step_names_at(timeline, step_pattern(request), pool.pid, starts)
+    step = step_names_at(timeline, request.steps, pool.pid, starts)
     keys = pool_keys(timeline, pool)
     columns = zip(
         names, address.tolist(), starts.tolist(), blocks.size[shown].tolist(), held.tolist(), step,

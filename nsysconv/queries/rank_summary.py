@@ -27,7 +27,7 @@ from nsysconv.queries.cycles import added_up, cycles_of
 from nsysconv.report import MISSING, Column, ProfileRef, Unit
 from nsysconv.timeline.arrays import OVER_RANKS, distinct, min_median_max, percent, take
 from nsysconv.timeline.events import OpKind
-from nsysconv.timeline.idle import busy, window
+from nsysconv.timeline.idle import window
 from nsysconv.timeline.intervals import union
 from nsysconv.timeline.timeline import Timeline
 
@@ -246,12 +246,12 @@ def _on_device(timeline: Timeline, pid: int, device: int, request: Request) -> R
         return row
     works = kernel_categories.computes(mine, talks)
     either = works | talks
-    computation = busy(mine.start[works], mine.end[works], span)
-    in_kernels = busy(mine.start[either], mine.end[either], span)
+    computation = span.measure(mine.start[works], mine.end[works])
+    in_kernels = span.measure(mine.start[either], mine.end[either])
     return row | {
         **window_times(mine, span),
         "computation_union_ns": computation,
-        "communication_union_ns": busy(mine.start[talks], mine.end[talks], span),
+        "communication_union_ns": span.measure(mine.start[talks], mine.end[talks]),
         "exposed_communication_ns": in_kernels - computation,
         "other_ns": span.length - in_kernels,
     }

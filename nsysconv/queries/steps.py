@@ -18,7 +18,6 @@ from nsysconv.queries.columns import (
     PROFILE,
     duration_column,
     key_column,
-    step_pattern,
 )
 from nsysconv.queries.contract import CALL_FACTS, Array, Query, Request, Result
 from nsysconv.queries.operator_rates import (
@@ -36,6 +35,7 @@ from nsysconv.timeline.arrays import distinct
 from nsysconv.timeline.flop import flop_of_calls, uncounted
 from nsysconv.timeline.operator_calls import OperatorCalls, operator_calls
 from nsysconv.timeline.peaks import KINDS, common_peaks, kinds_of_calls
+from nsysconv.timeline.slices import StepRule
 from nsysconv.timeline.steps import BETWEEN, STEP_FACTS, WHOLE, Steps, class_times
 from nsysconv.timeline.timeline import Timeline
 
@@ -135,7 +135,7 @@ def compute(timeline: Timeline, request: Request) -> Result:
     notes: tuple[Note, ...] = ()
     has_shapes = Fact.INPUT_SHAPES in timeline.profile.facts
     if peak or (has_shapes and common_peaks(timeline) is not None):
-        works, notes = _works(timeline, step_pattern(request), peak)
+        works, notes = _works(timeline, request.steps, peak)
     columns: dict[str, list[Any]] = {column.name: [] for column in COLUMNS[1:]}
     for steps in steps_of(timeline, request, "steps"):
         between = steps.between()
@@ -146,11 +146,11 @@ def compute(timeline: Timeline, request: Request) -> Result:
             columns[name] += [key[name] for key in keys]
         columns["start_ns"] += [*steps.start.tolist(), *between.start[:1].tolist()]
         both = steps.and_these(between)
-        columns["dur_ns"] += _rows(both.end - both.start, len(steps))
-        for name, values in class_times(timeline, both, step_pattern(request)).items():
+        columns["dur_ns"] += _rows(both.lengths, len(steps))
+        for name, values in class_times(timeline, both, request.steps).items():
             recorded = _is_recorded(timeline, name)
             columns[f"{name}_ns"] += _rows(values, len(steps)) if recorded else [None] * len(keys)
-        lengths = (steps.end - steps.start).tolist()
+        lengths = steps.lengths.tolist()
         for step, length in zip(_names(steps), lengths, strict=True):
             work = works.get((steps.pid, *step))
             rates = work.rates(length) if work else _NO_RATES
@@ -208,7 +208,7 @@ _RATES = ("flop_sum", "flop_per_s", "mfu_pct")
 _NO_RATES = (None, None, None)
 
 
-def _works(timeline: Timeline, pattern: str, peak: float) -> tuple[_Works, tuple[Note, ...]]:
+def _works(timeline: Timeline, rule: StepRule, peak: float) -> tuple[_Works, tuple[Note, ...]]:
     # By process, name and occurrence of the step, whatever the slice. `peak`: 0 for the devices' own.
     whole = timeline.whole
     calls = operator_calls(whole)
@@ -220,11 +220,11 @@ def _works(timeline: Timeline, pattern: str, peak: float) -> tuple[_Works, tuple
     begun = _launched(whole, kernels[without])
     lengths = {
         (mine.pid, *step): length
-        for mine in found_in.steps(timeline, pattern) or found_in.whole_profile(timeline)
+        for mine in found_in.steps(timeline, rule) or found_in.whole_profile(timeline)
         for step, length in zip(_names(mine), (mine.end - mine.start).tolist(), strict=True)
     }
     result = {}
-    for mine in found_in.annotated(timeline, pattern) or found_in.whole_profile(timeline):
+    for mine in found_in.annotated(timeline, rule) or found_in.whole_profile(timeline):
         here = known[calls.spans.pid[known] == mine.pid]
         others = np.sort(begun[whole.ops.pid[kernels[without]] == mine.pid])
         # As Python's integers, which have no end.
@@ -297,19 +297,22 @@ def steps_of(timeline: Timeline, request: Request, report: str) -> list[Steps]:
     Where none is annotated, one step is all of a process; but a name that somebody asked for has to
     be there. Raises UsageError with the names there are, NotRecorded where nothing bears names.
     """
-    annotated = found_in.steps(timeline, step_pattern(request))
-    if not annotated and request.step_range is None:
+    rule = request.steps
+    annotated = found_in.steps(timeline, rule)
+    if not annotated and not rule:
         annotated = found_in.whole_profile(timeline)
     elif not annotated:
         profile = timeline.profile
+        if rule.range is None:
+            raise UsageError(f"no steps: {rule.absent}", hint="The report `kernels` lists kernels.")
         if not STEP_FACTS & profile.facts:
             advice = profile.advice.get(Fact.RANGES)
             raise NotRecorded(report, [Fact.RANGES], [advice] if advice else [])
         spans = ranges(timeline)
         names = sorted(spans.names[i] for i in distinct(spans.name).tolist())
         raise UsageError(
-            f"no range {request.step_range!r}",
-            hint=available_hint(request.step_range, names, "The report `ranges` lists them all."),
+            f"no range {rule.range!r}",
+            hint=available_hint(rule.range, names, "The report `ranges` lists them all."),
         )
     return found_in.in_slice(timeline, annotated)
 

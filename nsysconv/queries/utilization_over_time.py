@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,10 +27,11 @@ from nsysconv.report import MISSING, Column, ProfileRef, Unit
 from nsysconv.timeline.account import OPERATION_CLASSES, operation_classes
 from nsysconv.timeline.arrays import percent
 from nsysconv.timeline.clock_offsets import time_of_day
-from nsysconv.timeline.events import OpKind
+from nsysconv.timeline.events import GpuOps, OpKind
 from nsysconv.timeline.idle import window
 from nsysconv.timeline.intervals import equal_parts, measures
 from nsysconv.timeline.timeline import Timeline
+from nsysconv.timeline.windows import Window
 
 _MAX_BINS = 100_000
 
@@ -125,7 +127,11 @@ def _rows(timeline: Timeline, device: int, bins: int) -> dict[str, list[Any]]:
     span = window(timeline, device, ops)
     edges = equal_parts(span.start, span.end, bins) if span is not None else np.zeros(2, np.int64)
     low, high = edges[:-1], edges[1:]
-    count, dur = len(low), high - low
+    within = span or Window(0, 0)
+    number, dur = np.arange(len(low)), within.lengths(low, high)
+    if within.parts is not None:  # bins between its parts are none of it
+        number, low, high, dur = (each[dur > 0] for each in (number, low, high, dur))
+    count = len(low)
     # What each class adds to all before it; the first two are the kernels, and all are the busy time.
     classes = operation_classes(timeline, device)
     exposed, kernels, busy = [], np.zeros(count, np.int64), np.zeros(count, np.int64)
@@ -133,14 +139,14 @@ def _rows(timeline: Timeline, device: int, bins: int) -> dict[str, list[Any]]:
         before = busy
         if (classes == place).any():
             which = ops.timed & (classes <= place)
-            busy = measures(ops.start, ops.end, low, high, which)
+            busy = _covered(ops, which, low, high, within)
         exposed.append(busy - before)
         if name == COMMUNICATION:
             kernels = busy
     is_copy = ops.timed & (ops.kind == OpKind.MEMCPY)
-    copies = measures(ops.start, ops.end, low, high, is_copy)
+    copies = _covered(ops, is_copy, low, high, within)
     values = {
-        "bin": np.arange(count),
+        "bin": number,
         "start_ns": low,
         "dur_ns": dur,
         "busy_ns": busy,
@@ -161,6 +167,11 @@ def _rows(timeline: Timeline, device: int, bins: int) -> dict[str, list[Any]]:
         "device_id": [device] * count,
         **{name: [None] * count if name in missing else values[name].tolist() for name in values},
     }
+
+
+def _covered(ops: GpuOps, which: Array | None, low: Array, high: Array, within: Window) -> Array:
+    # How much of each bin operations of a mask cover, of what of it lies in the window.
+    return within.added(partial(measures, ops.start, ops.end, which=which), low, high)
 
 
 # -- the devices of all ranks, on one time axis
@@ -229,7 +240,7 @@ def _partial(timeline: Timeline, request: Request) -> list[Strip]:
         edges = _edges(start, end, shift, _count(start, end, shift)) - shift_to_utc
         kernels = np.isin(ops.kind, (OpKind.KERNEL, OpKind.GRAPH))
         low, high = edges[:-1], edges[1:]
-        measured = [measures(ops.start, ops.end, low, high, which) for which in (None, kernels)]
+        measured = [_covered(ops, which, low, high, span) for which in (None, kernels)]
         strips.append(
             Strip(
                 timeline.rank_of(timeline.pids_on(device)),

@@ -281,8 +281,13 @@ class Profile:
         self._columns.clear()
         self._names.clear()
 
-    def texts(self, table: str, column: str, prefix: str = "") -> TextColumn:
-        """Return the texts of a column that begin with `prefix`, in capitals or not; no nulls."""
+    def texts(
+        self, table: str, column: str, prefix: str = "", fits: TextTest | None = None
+    ) -> TextColumn:
+        """Return the texts of a column that begin with `prefix`, in capitals or not; no nulls.
+
+        `fits` makes a further condition on a text.
+        """
         if table not in self.extents:
             return TextColumn(np.empty(0, np.int64), np.empty(0, np.int32), [])
         source = schema.metadata.tables[table]
@@ -293,6 +298,8 @@ class Profile:
             select = sa.select(source.c.id, text).where(condition, text.is_not(None))
             if prefix:
                 select = select.where(_begins(text, prefix))
+            if fits is not None:
+                select = select.where(fits(text))
             return connection.texts(select.order_by(source.c.id))
 
         return TextColumn.joined(self._store.map(read, split_extent(self.extents[table])))
@@ -365,6 +372,25 @@ class Profile:
             table.c.profile_id == self.id, _begins(table.c.text, prefix)
         )
         return {int(row["id"]): str(row["text"]) for row in self._store.rows(asked)}
+
+    def step_names(self, prefixes: Sequence[str]) -> set[str]:
+        """Return the names, and texts of ranges, that begin with one of the prefixes or end in a digit.
+
+        The latter are short ones without a comma, which none of a million names with arguments are.
+        """
+
+        def fits(text: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
+            ends = sa.or_(*(text.like(f"%{digit}") for digit in range(10)))
+            short = sa.func.length(text) <= _LONGEST_STEP
+            numbered = short & text.not_like("%,%") & ends
+            return sa.or_(*(_begins(text, prefix) for prefix in prefixes), numbered)
+
+        table = schema.name
+        asked = sa.select(table.c.text).where(table.c.profile_id == self.id, fits(table.c.text))
+        return {
+            *(str(row["text"]) for row in self._store.rows(asked)),
+            *self.texts("range", "text", fits=fits).texts,
+        }
 
     def longest_name(self) -> int:
         """Return the length of the longest name in characters, 0 where there is none."""
@@ -499,6 +525,10 @@ class Store(AbstractContextManager["Store"]):
 
         with Threads(len(parts)) as pool:
             return list(pool.map(work, parts))
+
+
+_LONGEST_STEP = 60
+TextTest = Callable[[sa.ColumnElement[str]], sa.ColumnElement[bool]]
 
 
 def _begins(text: sa.ColumnElement[str], prefix: str) -> sa.ColumnElement[bool]:

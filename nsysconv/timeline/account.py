@@ -12,15 +12,17 @@ from nsysconv.facts import Fact, in_order
 from nsysconv.report import MISSING
 from nsysconv.timeline.arrays import Array, blocks, counts, sums
 from nsysconv.timeline.events import GpuOps, OpKind, row_times
-from nsysconv.timeline.idle import PARTS, Gaps, Window, gaps, parts, window
+from nsysconv.timeline.idle import PARTS, Gaps, gaps, parts, window
 from nsysconv.timeline.kernel_categories import communicates, kernel_names
-from nsysconv.timeline.steps import STEP_RANGE, extent, extents, steps, uncut_by_slice
+from nsysconv.timeline.slices import ANY_STEPS, StepRule
+from nsysconv.timeline.steps import extent, extents, steps, uncut_by_slice
 from nsysconv.timeline.timeline import (
     Timeline,
     cached,
     cached_small,
     cached_whole_small,
 )
+from nsysconv.timeline.windows import Window
 
 OPERATION_CLASSES = ("computation", "communication", "memcpy", "memset", "migration")
 """Classes of operations, in the order that decides where several run at once."""
@@ -105,18 +107,18 @@ class Accounts:
 
 
 @cached_small
-def accounts(timeline: Timeline, pattern: str = STEP_RANGE) -> Accounts:
-    """Return the accounts of each device that has a window, over it and over the steps of that name."""
+def accounts(timeline: Timeline, rule: StepRule = ANY_STEPS) -> Accounts:
+    """Return the accounts of each device that has a window, over it and over the steps."""
     missing = NEEDS - timeline.profile.facts
     if missing:
         return Accounts((), None, tuple(in_order(missing)))
-    in_steps = steps_span(timeline, pattern)
+    in_steps = steps_span(timeline, rule)
     of_window, of_steps = [], []
     for device in timeline.devices:
         mine = _Device.of(timeline, device)
         if mine.window is None:
             continue
-        of_window.append(mine.account(timeline, TimeSpan(mine.window.start, mine.window.end)))
+        of_window.append(mine.account(timeline, span_of(mine.window)))
         if in_steps is not None:
             of_steps.append(mine.account(timeline, in_steps))
     return Accounts(tuple(of_window), None if in_steps is None else tuple(of_steps))
@@ -131,18 +133,24 @@ def account(timeline: Timeline, device: int, span: TimeSpan) -> Account:
     return _Device.of(timeline, device).account(timeline, span)
 
 
-def steps_span(timeline: Timeline, pattern: str = STEP_RANGE) -> TimeSpan | None:
+def steps_span(timeline: Timeline, rule: StepRule = ANY_STEPS) -> TimeSpan | None:
     """Return the time from the first step to the last, of all processes, and the most steps that one has.
 
     Steps that a slice cuts are left out. None where there is none, or where the clocks disagree.
     """
     if timeline.clocks_disagree:
         return None
-    whole = uncut_by_slice(timeline, steps(timeline, pattern))
+    whole = uncut_by_slice(timeline, steps(timeline, rule))
     if not whole:
         return None
     start, end = min(mine.start.min() for mine in whole), max(mine.end.max() for mine in whole)
-    return TimeSpan(int(start), int(end), max(map(len, whole)))
+    of_slice = timeline.window(np.empty(0, np.int64)) or Window(int(start), int(end))
+    return span_of(of_slice.cut(int(start), int(end)), max(map(len, whole)))
+
+
+def span_of(window: Window, steps: int | None = None) -> TimeSpan:
+    """Return a window as the time that an account is of."""
+    return TimeSpan(window.start, window.end, steps, parts=window.parts)
 
 
 def account_span(timeline: Timeline, device: int) -> TimeSpan | None:
@@ -150,14 +158,14 @@ def account_span(timeline: Timeline, device: int) -> TimeSpan | None:
 
     Where there is no such time, because the clocks disagree, it is the device's window; None without one.
     """
-    limits = timeline.limits(timeline.pids_on(device))
-    if limits is not None:
-        return TimeSpan(*limits)
+    of_slice = timeline.window(timeline.pids_on(device))
+    if of_slice is not None:
+        return span_of(of_slice)
     recorded = recording(timeline)
     if recorded is not None:
         return recorded
     own = window(timeline, device, timeline.ops_on(device))
-    return None if own is None else TimeSpan(own.start, own.end)
+    return None if own is None else span_of(own)
 
 
 @cached_small
@@ -264,34 +272,36 @@ class _Device:
             # at the end of the span that is nearer to the window.
             low = min(max(self.window.start, span.start), span.end)
             high = min(max(self.window.end, low), span.end)
-        times = {"before": low - span.start}
-        times |= zip(OPERATION_CLASSES, self._exclusive(low, high), strict=True)
-        times |= zip(IDLE_CLASSES, self._idle(timeline, low, high), strict=True)
-        times["after"] = span.end - high
+        inside = span.cut(low, high)
+        times = {"before": span.cut(span.start, low).length}
+        times |= zip(OPERATION_CLASSES, self._exclusive(inside), strict=True)
+        times |= zip(IDLE_CLASSES, self._idle(timeline, inside), strict=True)
+        times["after"] = span.cut(high, span.end).length
         facts, pids = timeline.profile.facts, timeline.pids_on(self.device)
         # An operation without length may be the last of a window that no slice cuts.
         is_last = self.window is not None and high == self.window.end
-        may_end = is_last and timeline.limits(pids) is None
+        may_end = is_last and timeline.window(pids) is None
         return Account(
             None if self.device == MISSING else self.device,
             timeline.rank_of(pids),
             span,
             times,
-            tuple(self._entries(low, high, may_end)),
+            tuple(self._entries(inside, may_end)),
             frozenset(part for part, fact in _FACTS.items() if fact not in facts),
         )
 
-    def _exclusive(self, low: int, high: int) -> list[int]:
-        # The result has, per class of operations, how much of [low, high) it covers and no earlier
-        # class does.
-        ops, count = self.ops, len(OPERATION_CLASSES)
+    def _exclusive(self, inside: Window) -> list[int]:
+        # The result has, per class of operations, how much of the time it covers and no earlier class
+        # does.
+        count, low, high = len(OPERATION_CLASSES), inside.start, inside.end
         covered = [0] * count
         latest = [low] * count
-        for block in blocks(len(ops)):
-            start, place = ops.start[block], self.place[block]
+        starts, ends, places = self._parts_in(inside)
+        for block in blocks(len(starts)):
+            start, place = starts[block], places[block]
             if start[0] >= high:
                 break
-            end = np.clip(ops.end[block], low, high)
+            end = np.clip(ends[block], low, high)
             there = np.bincount(place, minlength=count)
             before: int | None = None
             added, reach = 0, low
@@ -307,27 +317,36 @@ class _Device:
                 covered[i] += added
         return [covered[0], *(covered[i] - covered[i - 1] for i in range(1, count))]
 
-    def _idle(self, timeline: Timeline, low: int, high: int) -> list[int]:
+    def _parts_in(self, inside: Window) -> tuple[Array, Array, Array]:
+        # The result has when operations run, by their starts, and their classes; of several windows, what
+        # lies in each.
+        if inside.parts is None:
+            return self.ops.start, self.ops.end, self.place
+        pieces = inside.pieces(self.ops.start, self.ops.end)
+        order = np.argsort(pieces.starts, kind="stable")
+        pieces = pieces.take(order)
+        return pieces.starts, pieces.ends, self.place[pieces.interval]
+
+    def _idle(self, timeline: Timeline, inside: Window) -> list[int]:
         result = np.zeros(len(PARTS), np.int64)
-        if self.gaps is None or high <= low:
+        if self.gaps is None or inside.end <= inside.start:
             return list(map(int, result))
-        first = int(np.searchsorted(self.gaps.end, low, side="right"))
-        last = int(np.searchsorted(self.gaps.start, high, side="left"))
-        inside = self.gaps.take(slice(first, max(first, last)))
-        for block in blocks(len(inside)):
-            mine = inside.take(block)
+        first = int(np.searchsorted(self.gaps.end, inside.start, side="right"))
+        last = int(np.searchsorted(self.gaps.start, inside.end, side="left"))
+        met = self.gaps.take(slice(first, max(first, last)))
+        for block in blocks(len(met)):
+            mine = met.take(block)
+            pieces = inside.pieces(mine.start, mine.end)
             # A gap's parts follow from moments: those of what is left of it from these moments, cut.
-            start, end, host_end = (
-                np.clip(m, low, high) for m in (mine.start, mine.end, mine.host_end)
-            )
-            cut = replace(mine, start=start, end=end, host_end=host_end)
+            mine, start, end = mine.take(pieces.interval), pieces.starts, pieces.ends
+            cut = replace(mine, start=start, end=end, host_end=np.clip(mine.host_end, start, end))
             result += parts(timeline, cut).sum(axis=1)
         return list(map(int, result))
 
-    def _entries(self, low: int, high: int, may_end: bool) -> Iterator[AccountEntry]:
-        # The operations that intersect [low, high), and those without length that begin in it (or,
-        # if they may, as it ends), by class and name, most time first.
-        ops, count = self.ops, len(self.kinds)
+    def _entries(self, inside: Window, may_end: bool) -> Iterator[AccountEntry]:
+        # The operations that intersect the time, and those without length that begin in it (or, if they
+        # may, as it ends), by class and name, most time first.
+        ops, count, low, high = self.ops, len(self.kinds), inside.start, inside.end
         launches, spent = np.zeros((2, count), np.int64)
         for block in blocks(len(ops)):
             start, end = ops.start[block], ops.end[block]
@@ -336,9 +355,14 @@ class _Device:
             begins = start < high
             if may_end:
                 begins |= (start == high) & (end == start)
-            inside = np.flatnonzero(begins & (np.maximum(end, start + 1) > low))
-            members = self.group[block].take(inside)
-            cut = np.minimum(end.take(inside), high) - np.maximum(start.take(inside), low)
+            met = begins & (np.maximum(end, start + 1) > low)
+            if inside.parts is not None:
+                met &= inside.parts.meets(start, end)
+            which = np.flatnonzero(met)
+            members = self.group[block].take(which)
+            cut = inside.lengths(
+                np.maximum(start.take(which), low), np.minimum(end.take(which), high)
+            )
             launches += counts(members, count)
             spent += sums(members, cut, count)
         totals: dict[tuple[str, str], list[int]] = {}

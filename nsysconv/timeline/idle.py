@@ -20,12 +20,9 @@ from nsysconv.timeline.arrays import (
     take,
 )
 from nsysconv.timeline.events import ApiCalls, GpuOps, OpKind
-from nsysconv.timeline.intervals import (
-    Union,
-    measure,
-    union,
-)
+from nsysconv.timeline.intervals import Union, union
 from nsysconv.timeline.timeline import Timeline, cached
+from nsysconv.timeline.windows import Window
 
 IDLE_KINDS = ("no_op", "no_kernel", "stream")
 PARTS = ("host", "launch", "queue", "migration", "profiler", "unknown", "end")
@@ -33,19 +30,6 @@ PARTS = ("host", "launch", "queue", "migration", "profiler", "unknown", "end")
 
 _SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
 _HOST, _LAUNCH, _QUEUE, _MIGRATION, _PROFILER, _UNKNOWN, _END = range(len(PARTS))
-
-
-@dataclass(frozen=True)
-class Window:
-    """The time in which a device's busy and idle time are measured: [start, end)."""
-
-    start: int
-    end: int
-
-    @property
-    def length(self) -> int:
-        """Return how long it is, in ns."""
-        return self.end - self.start
 
 
 @dataclass(frozen=True)
@@ -75,19 +59,14 @@ def window(timeline: Timeline, device: int, ops: GpuOps) -> Window | None:
     """Return the window of a device: the slice's time in its processes, else that from the first of these
     operations to the last, migrations left out. None where there is no such operation with a time.
     """
-    limits = None if timeline.is_whole else timeline.limits(timeline.pids_on(device))
-    if limits is not None:
-        return Window(*limits)
+    of_slice = None if timeline.is_whole else timeline.window(timeline.pids_on(device))
+    if of_slice is not None:
+        return of_slice
     counting = ops.timed & (ops.kind != OpKind.MIGRATION)
     if not counting.any():
         return None
     first = int(ops.start[np.argmax(counting)])  # they are sorted by start
     return Window(first, int(ops.end.max(where=counting, initial=MISSING)))
-
-
-def busy(starts: Array, ends: Array, span: Window, which: Array | None = None) -> int:
-    """Return the measure of the union of these intervals, all or those of a mask, inside the window."""
-    return measure(starts, ends, span.start, span.end, which)
 
 
 @cached
@@ -114,9 +93,10 @@ def gap_before(timeline: Timeline, op: int) -> Gaps | None:
     is the first, others run until it starts, or nothing that starts then has a length.
     """
     ops, device = timeline.ops, int(timeline.ops.device[op])
-    span = window(timeline, device, timeline.ops_on(device))
+    of_device = window(timeline, device, timeline.ops_on(device))
     start = int(ops.start[op])
-    if span is None or not span.start < start <= span.end:
+    span = None if of_device is None else of_device.around(start)
+    if span is None:
         return None
     first, past = (int(np.searchsorted(ops.start, start, side)) for side in _SIDES)
     here = ops.take(slice(0, past))
@@ -159,14 +139,14 @@ def _gaps(timeline: Timeline, kind: str) -> Iterator[Gaps]:
         span = window(timeline, device, here)
         if span is None:
             continue
-        half_open = timeline.limits(here.pid) is not None
+        half_open = timeline.window(here.pid) is not None
         for stream, members in _groups(timeline, device, here, kind):
             running = (
                 in_use(timeline, device)
                 if kind == "no_op"
                 else union(here.start, here.end, members)
             )
-            low, high = running.gaps(span.start, span.end)
+            low, high = span.gaps(running)
             which = _enders(here, members, high, span, half_open)
             if places is not None:
                 which[which >= 0] = places[which[which >= 0]]
@@ -203,7 +183,7 @@ def _enders(ops: GpuOps, which: Array, high: Array, span: Window, half_open: boo
         place = np.minimum(np.searchsorted(starts, high), len(members) - 1)
         # An operation that begins where the window ends lies outside, unless it has no length and is
         # the last of the window.
-        inside = (high < span.end) | ((ends[place] == high) & (not half_open))
+        inside = ~span.ends_at(high) | ((ends[place] == high) & (not half_open))
         hit = (starts[place] == high) & inside
         ended_by[hit] = members[place[hit]]
     return ended_by

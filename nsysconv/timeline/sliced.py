@@ -1,12 +1,9 @@
-"""When a slice is, and the time line cut to it (docs/definitions/basics.md)."""
+"""The time line cut to a slice (docs/definitions/basics.md)."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -16,196 +13,17 @@ from nsysconv.codes import DIRECTIONS
 from nsysconv.errors import AbsentError, UsageError, available_hint
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity, merged
-from nsysconv.report import MISSING, Unit, human
+from nsysconv.report import MISSING
 from nsysconv.threads import cached_property
-from nsysconv.timeline import steps as found_in
-from nsysconv.timeline.account import recorded_around
-from nsysconv.timeline.annotations import named, operators, ranges, which_named
+from nsysconv.timeline.annotations import ranges, which_named
 from nsysconv.timeline.arrays import Array, distinct, take
 from nsysconv.timeline.events import ApiCalls, GpuOps, OpKind, Spans, row_times
-from nsysconv.timeline.slices import Moment, Percent, Slice
+from nsysconv.timeline.intervals import Union, union
+from nsysconv.timeline.slice_times import SliceTimes, slice_times
+from nsysconv.timeline.slices import Slice
+from nsysconv.timeline.step_rules import pattern_of
 from nsysconv.timeline.timeline import Timeline, cached, cached_small
-
-Interval = tuple[int, int]
-
-_FIRST, _LAST = -schema.TIME_LIMIT_NS, schema.TIME_LIMIT_NS
-_LISTED_STEPS = "The report `steps` lists them."
-
-
-@dataclass(frozen=True)
-class SliceTimes:
-    """When a slice is, by process, of operations (`own`) and of calls (`launched`); others are not in it.
-
-    Where an end is open, rows have none, and `ends` says where windows have theirs. `notes` say where
-    the time that was asked for had to be cut to the recording.
-    """
-
-    own: Mapping[int, Interval]
-    launched: Mapping[int, Interval]
-    ends: Interval
-    notes: tuple[Note, ...] = ()
-
-
-def slice_times(timeline: Timeline, part: Slice) -> SliceTimes:
-    """Return the slice's time in each process: where all that is asked for holds."""
-    if part.by_range and not part.projected and timeline.clocks_disagree:
-        what = "CPU and GPU times are not on one clock: when this was on the GPU is not recorded"
-        raise UsageError(what, hint="--projected takes what was launched in it.")
-    # Rows of which no process is recorded have MISSING for one.
-    pids = {int(row["pid"]) for row in timeline.profile.rows("process")} | {MISSING}
-    (low, high), ends, notes = _moments(timeline, part)
-    times = dict.fromkeys(pids, (low, high))
-    if part.skip_first:
-        times = _meet(times, _after_steps(timeline, part))
-    if part.step is not None:
-        times = _meet(times, _of_steps(timeline, part, part.step))
-    if part.range is not None:
-        times = _meet(times, _of_range(timeline, part.range))
-    launched = {pid: (low, high) for pid, (low, high) in times.items() if high > low}
-    if not launched:
-        hint = "What was asked for does not happen at one time, or takes none."
-        raise UsageError("the slice is empty", hint=hint)
-    own = _projected(timeline, launched) if part.projected else launched
-    return SliceTimes(own, launched, ends, notes)
-
-
-def _meet(times: Mapping[int, Interval], more: Mapping[int, Interval]) -> dict[int, Interval]:
-    return {
-        pid: (max(low, more[pid][0]), min(high, more[pid][1]))
-        for pid, (low, high) in times.items()
-        if pid in more
-    }
-
-
-def _moments(timeline: Timeline, part: Slice) -> tuple[Interval, Interval, tuple[Note, ...]]:
-    # The slice's time as far as `time` says it, for rows; and where windows begin and end at most.
-    # From 0 % on, and up to 100 %, is an open end: it leaves nothing out.
-    if part.time is None:
-        return (_FIRST, _LAST), (_FIRST, _LAST), ()
-    start, end = part.time
-    start = None if start == Percent(0) else start
-    end = None if end == Percent(100) else end
-    ends = _FIRST, _LAST
-    if not (isinstance(start, int) and isinstance(end, int)):
-        if timeline.clocks_disagree:
-            what = "CPU and GPU times are not on one clock: the profile has no one beginning or end"
-            raise UsageError(what, hint="Say both ends of the time in ns, us, ms or s.")
-        ends = found_in.extent(timeline) or (0, 0)
-    low = _FIRST if start is None else _moment(start, ends)
-    high = _LAST if end is None else _moment(end, ends)
-    reach = max(low, ends[0]), min(high, ends[1])
-    first, last = recorded_around(timeline, *reach) or (_FIRST, _LAST)
-    if high <= max(low, ends[0], first) or low >= min(ends[1], last):
-        first, last = (first, last) if first > _FIRST else ends
-        hint = f"The profile is from {first} ns to {last} ns."
-        raise AbsentError("the slice is empty: nothing was recorded then", hint=hint)
-    kept = low if start is None else max(low, first), high if end is None else min(high, last)
-    notes = () if kept == (low, high) else (_cut_to_recording(first, last),)
-    return kept, (ends[0] if start is None else _FIRST, ends[1] if end is None else _LAST), notes
-
-
-def _cut_to_recording(first: int, last: int) -> Note:
-    when = " to ".join(human(moment, Unit.NS) for moment in (first, last))
-    text = f"the requested time exceeds the recording and was cut to it: {when}"
-    return Note("slice-beyond-recording", Severity.INFO, text)
-
-
-def _moment(wanted: Moment, ends: Interval) -> int:
-    if isinstance(wanted, Percent):
-        return ends[0] + int((ends[1] - ends[0]) * Fraction(wanted.value) / 100)
-    return min(max(wanted, _FIRST), _LAST)
-
-
-def _after_steps(timeline: Timeline, part: Slice) -> dict[int, Interval]:
-    skipped, after = part.skip_first, {}
-    for steps in _steps(timeline, part):
-        if len(steps) > skipped:
-            after[steps.pid] = (int(steps.end[skipped - 1]), int(steps.end.max()))
-    if not after:
-        raise UsageError(f"too few steps: no process has more than {skipped}", hint=_LISTED_STEPS)
-    return after
-
-
-def _of_steps(timeline: Timeline, part: Slice, wanted: str) -> dict[int, Interval]:
-    found = {}
-    for steps in _steps(timeline, part):
-        places = _places(steps, wanted)
-        if places:
-            found[steps.pid] = (int(steps.start[places[0]]), int(steps.end[places].max()))
-    if not found:
-        raise UsageError(f"no step {wanted!r}", hint=_LISTED_STEPS)
-    return found
-
-
-def _steps(timeline: Timeline, part: Slice) -> list[found_in.Steps]:
-    pattern = found_in.STEP_RANGE if part.step_range is None else part.step_range
-    found = (found_in.annotated if part.projected else found_in.steps)(timeline, pattern)
-    if not found:
-        hint = "--step-range NAME says what steps are called; * stands for anything."
-        raise UsageError(f"no steps: no range is called {pattern}", hint=hint)
-    return found
-
-
-def _places(steps: found_in.Steps, wanted: str) -> list[int]:
-    # A number is the one in the names, as in `ProfilerStep#5`, where they have one; else it counts.
-    if wanted in steps.name:
-        return [place for place, name in enumerate(steps.name) if name == wanted]
-    match = re.fullmatch(r"(\d{1,18})(?::(\d{1,18}))?", wanted)
-    if match is None:
-        return []
-    first, last = int(match[1]), int(match[2] or match[1])
-    in_names = [re.search(r"(\d{1,18})\D*$", name) for name in steps.name]
-    numbers = [int(m[1]) for m in in_names if m]
-    if len(numbers) < len(steps) or len(set(numbers)) < len(numbers):
-        numbers = list(range(1, len(steps) + 1))
-    return [place for place, number in enumerate(numbers) if first <= number <= last]
-
-
-def _of_range(timeline: Timeline, text: str) -> dict[int, Interval]:
-    for name, domain, occurrence in _readings(text):
-        for spans in (ranges(timeline), operators(timeline)):
-            mine = spans.take(named(timeline, spans, name, domain))
-            times = {}
-            for pid in distinct(mine.pid).tolist():
-                here = mine.take(mine.pid == pid)
-                if len(here) >= occurrence:
-                    place = np.lexsort((here.end, here.start))[occurrence - 1]
-                    times[pid] = (int(here.start[place]), int(here.end[place]))
-            if times:
-                return times
-    spans = ranges(timeline)
-    named_by = spans if len(spans) else operators(timeline)
-    names = sorted(named_by.names[i] for i in distinct(named_by.name).tolist())
-    hint = available_hint(text, names, "The report `ranges` lists them all.")
-    raise UsageError(f"no range {text!r}", hint=hint)
-
-
-def _readings(text: str) -> Iterator[tuple[str, str | None, int]]:
-    whole = [(text, 1)]
-    match = re.fullmatch(r"(.*)#([1-9]\d{0,8})", text, re.DOTALL)
-    if match is not None:
-        whole.append((match[1], int(match[2])))
-    yield from ((name, None, occurrence) for name, occurrence in whole)
-    for head, occurrence in whole:
-        name, sign, domain = head.rpartition("@")
-        if sign:
-            yield name, domain, occurrence
-
-
-def _projected(timeline: Timeline, launched: Mapping[int, Interval]) -> dict[int, Interval]:
-    ops, owner = timeline.ops, timeline.owner
-    times = {}
-    for pid, (low, high) in launched.items():
-        mine = np.flatnonzero((owner >= 0) & ops.timed & (ops.pid == pid))
-        start = timeline.calls.start[owner[mine]]
-        mine = mine[(start >= low) & (start < high)]
-        if len(mine):
-            times[pid] = (int(ops.start[mine].min()), int(ops.end[mine].max()))
-    if not times:
-        hint = "Without --projected it has a time."
-        raise UsageError("no GPU operation was launched in the range", hint=hint)
-    return times
-
+from nsysconv.timeline.windows import Window, common, window_of
 
 _COPIES = {
     OpKind.MEMCPY: ("memcpy", "[memcpy "),
@@ -228,7 +46,7 @@ class _Sliced(Timeline):
         super().__init__(whole.profile)
         self.whole = whole
         self._part = part
-        self._name = _pattern(part.name)
+        self._name = None if part.name is None else pattern_of(part.name)
         self._tids = frozenset(part.threads) or None
         with self._named_profile():
             self._pids = self._processes()
@@ -241,8 +59,11 @@ class _Sliced(Timeline):
 
     @property
     def slice_description(self) -> Mapping[str, Any]:
-        limits = self.limits(np.empty(0, np.int64))
-        when = {} if limits is None else {"start_ns": limits[0], "end_ns": limits[1]}
+        window, when = self.window(np.empty(0, np.int64)), {}
+        if window is not None:
+            when = {"start_ns": window.start, "end_ns": window.end}
+            if window.parts is not None:
+                when |= {"window_count": len(window.parts.starts), "window_ns": window.length}
         # What a report is of is not what was asked for: both are stated.
         asked = {"time": self._part.time_text} if self.slice_notes else {}
         return {**when, **asked, **self._part.as_dict()}
@@ -298,21 +119,25 @@ class _Sliced(Timeline):
 
     @cached_small
     def holds_all_ops_on(self, device: int) -> bool:
-        low, high = self.limits(self.pids_on(device)) or (_FIRST, _LAST)
-        ops = self.whole.ops
-        there = (ops.device == device) & ops.timed & (ops.start < high)
-        # What takes no time, and starts at a moment, is in it.
-        there &= np.maximum(ops.end, ops.start + 1) > low
+        window, ops = self.window(self.pids_on(device)), self.whole.ops
+        there = (ops.device == device) & ops.timed
+        if window is not None:
+            # What takes no time, and starts at a moment, is in it.
+            there &= window.union.meets(ops.start, ops.end)
         return not (there & ~self.ops_in_slice).any()
 
-    def limits(self, pids: Array) -> Interval | None:
-        if self._times is None:
-            return None
+    @cached_small
+    def _window_of(self, pids: frozenset[int]) -> Window | None:
+        assert self._times is not None
         own = self._times.own
-        here = [own[p] for p in distinct(pids).tolist() if p in own] or list(own.values())
-        low, high = min(low for low, _ in here), max(high for _, high in here)
+        here = [own[pid] for pid in sorted(pids) if pid in own] or list(own.values())
+        starts, ends = (np.concatenate([getattr(u, n) for u in here]) for n in ("starts", "ends"))
         first, last = self._times.ends
-        return max(low, first), min(high, last)
+        found = common(union(starts, ends), union(np.array([first]), np.array([last])))
+        return window_of(found) or Window(first, first)
+
+    def window(self, pids: Array) -> Window | None:
+        return None if self._times is None else self._window_of(frozenset(distinct(pids).tolist()))
 
     def in_processes(self, pids: Array) -> Array:
         kept = self._of_processes(pids)
@@ -515,23 +340,12 @@ class _Sliced(Timeline):
         return kept
 
 
-def _in_times(pid: Array, times: Mapping[int, Interval], start: Array, end: Array) -> Array:
+def _in_times(pid: Array, times: Mapping[int, Union], start: Array, end: Array) -> Array:
     kept = np.zeros(len(pid), bool)
-    for process, (low, high) in times.items():
+    for process, when in times.items():
         mine = np.flatnonzero(pid == process)
-        s, e = start[mine], end[mine]
-        kept[mine] = (s < high) & ((e > low) | ((s == e) & (s >= low)))
+        kept[mine] = when.meets(start[mine], end[mine])
     return kept
-
-
-def _pattern(text: str | None) -> re.Pattern[str] | None:
-    if text is None:
-        return None
-    try:
-        return re.compile(text)
-    except re.error as error:
-        what = f"{text!r} is no regular expression: {error}"
-        raise UsageError(what, hint="Escape ( [ * + ? with \\.") from error
 
 
 _GPU_WORK, _CALLS = "GPU work", "API calls"

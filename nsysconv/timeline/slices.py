@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
 from typing import Any
 
@@ -21,6 +21,44 @@ class Percent:
         return f"{float(self.value):g}%"
 
 
+@dataclass(frozen=True)
+class StepRule:
+    """What makes the steps of a profile; nothing: names that say so (docs/definitions/steps.md).
+
+    `range` is the name of the ranges that are steps, `*` standing for anything. `kernel` is a regular
+    expression: a step ends where a kernel of such a name ends. `graph`: a step ends where the replay of
+    a graph ends.
+    """
+
+    range: str | None = None
+    kernel: str | None = None
+    graph: bool = False
+
+    def __post_init__(self) -> None:
+        """Check that there is one at most."""
+        if (self.range is not None) + (self.kernel is not None) + self.graph > 1:
+            what = "steps are made by ranges, by a kernel or by graphs"
+            raise UsageError(what, hint="Give one of --step-range, --step-kernel and --step-graph.")
+
+    @property
+    def absent(self) -> str:
+        """Return in words that there is nothing of the kind."""
+        if self.kernel is not None:
+            return f"fewer than two kernels match {self.kernel!r}"
+        if self.graph:
+            return "fewer than two replays of graphs are recorded"
+        if self.range is not None:
+            return f"no range is called {self.range}"
+        return "no range has the name of a framework's steps, or a word with a number that rises"
+
+    def __bool__(self) -> bool:
+        """Return whether it says anything."""
+        return self != StepRule()
+
+
+ANY_STEPS = StepRule()
+"""The rule by which names say what a step is."""
+
 Moment = int | Percent
 """A time in ns since the profile's zero, or a share of the profile's time."""
 
@@ -30,12 +68,13 @@ class Slice:
     """The slice that a user asks for; nothing: the whole profile. All that is given has to hold together.
 
     `time` is [start, end), None standing for where the profile begins or ends. `range` is
-    `NAME[@DOMAIN][#N]` and `step` the name of a step, its number, or `FIRST:LAST` numbers; they mean
-    the range's or steps' own time in its process, and with `projected` the time of the operations
-    launched in it, and only those. `skip_first` goes from the end of so many steps to the end of the
-    last. `step_range` says what steps are called, `*` standing for anything. The rest leaves rows out
-    that are of another device, stream, rank, process, thread or name (`name` is a regular expression
-    that is found somewhere in it); rows of which none of this kind is ever recorded stay.
+    `NAME[@DOMAIN][#N]`, `#*` for all of that name, and `step` the name of steps (`*` standing for
+    anything), a number, or `FIRST:LAST` numbers; they mean the ranges' or steps' own times in their
+    process, together, and with `projected` the time of the operations launched in them, and only those.
+    `skip_first` goes from the end of so many steps to the end of the last. `step_range`, `step_kernel`
+    and `step_graph` say what steps are, as `StepRule` does. The rest leaves rows out that are of another
+    device, stream, rank, process, thread or name (`name` is a regular expression that is found somewhere
+    in it); rows of which none of this kind is ever recorded stay.
     """
 
     time: tuple[Moment | None, Moment | None] | None = None
@@ -44,6 +83,8 @@ class Slice:
     skip_first: int = 0
     projected: bool = False
     step_range: str | None = None
+    step_kernel: str | None = None
+    step_graph: bool = False
     devices: tuple[int, ...] = ()
     streams: tuple[int, ...] = ()
     ranks: tuple[int, ...] = ()
@@ -63,11 +104,23 @@ class Slice:
             raise UsageError("projected: what?", hint="It goes with a range or with steps.")
         if self.skip_first < 0:
             raise UsageError("skip_first is negative", hint="How many steps to leave out, from 1.")
+        assert self.step_rule is not None
+
+    @property
+    def step_rule(self) -> StepRule:
+        """Return what makes the steps."""
+        return StepRule(self.step_range, self.step_kernel, self.step_graph)
+
+    def with_steps(self, rule: StepRule) -> Slice:
+        """Return the slice with what makes the steps, if it does not say that itself."""
+        if self.step_rule:
+            return self
+        return replace(self, **{f"step_{name}": value for name, value in asdict(rule).items()})
 
     @property
     def is_whole(self) -> bool:
         """Return whether nothing is left out."""
-        return self == Slice(step_range=self.step_range)
+        return self == Slice().with_steps(self.step_rule)
 
     @property
     def bounds_time(self) -> bool:
@@ -94,7 +147,8 @@ class Slice:
         if self.time is not None and not all(isinstance(moment, int) for moment in self.time):
             said = {"time": self.time_text, **said}
         if self.step is None and not self.skip_first:
-            said.pop("step_range", None)
+            for name in ("step_range", "step_kernel", "step_graph"):
+                said.pop(name, None)
         return said
 
 

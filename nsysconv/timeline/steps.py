@@ -25,10 +25,10 @@ from nsysconv.timeline.arrays import Array, counts, distinct, factorize, sums, t
 from nsysconv.timeline.events import ApiCalls, GpuOps, OpKind, Spans
 from nsysconv.timeline.intervals import union, union_with
 from nsysconv.timeline.kernel_categories import communicates
+from nsysconv.timeline.slices import ANY_STEPS, StepRule
+from nsysconv.timeline.step_rules import FRAMEWORKS, marks, resolved, step_names
 from nsysconv.timeline.timeline import Timeline, cached_small, cached_whole, cached_whole_small
-
-STEP_RANGE = "ProfilerStep#*"
-"""Default name of steps: the annotation of PyTorch's profiler."""
+from nsysconv.timeline.windows import Window
 
 WHOLE = "[whole profile]"
 """The step that covers all of a process where no step was annotated."""
@@ -58,7 +58,8 @@ _OF_INPUT = ("next", "Iterator", "DataPipe")
 class Steps:
     """The steps of one process, in time order; they do not overlap.
 
-    `name` is the annotation's text and `occurrence` counts, from 1, the steps of one name.
+    `name` is the annotation's text and `occurrence` counts, from 1, the steps of one name. `within` is
+    the window that they are cut to, if it is not all of the time from a step's start to its end.
     """
 
     pid: int
@@ -66,39 +67,53 @@ class Steps:
     occurrence: list[int]
     start: Array
     end: Array
+    within: Window | None = None
 
     def __len__(self) -> int:
         """Return the number of rows."""
         return len(self.start)
 
-    def clipped(self, part: tuple[int, int] | None) -> Steps:
-        """Return the steps that intersect [start, end), of each what lies inside; None: all of them."""
-        if part is None:
+    @property
+    def lengths(self) -> Array:
+        """Return how long each step is."""
+        return self.added(lambda start, end: end - start)
+
+    def added(self, of: Callable[[Array, Array], Array]) -> Array:
+        """Return per step what `of` gives for it, or for its parts in the window, added up."""
+        if self.within is None:
+            return of(self.start, self.end)
+        return self.within.added(of, self.start, self.end)
+
+    def clipped(self, window: Window | None) -> Steps:
+        """Return the steps that intersect a window, of each what lies inside; None: all of them."""
+        if window is None:
             return self
-        low, high = part
-        kept = np.flatnonzero((self.start < high) & (np.maximum(self.end, self.start + 1) > low))
-        found = self.take(kept)
-        start, end = np.clip((found.start, found.end), low, high)
-        return replace(found, start=start, end=end)
+        pieces = window.pieces(self.start, self.end)
+        kept, first, last = _first_and_last(pieces.interval)
+        cut = replace(self.take(kept), start=pieces.starts[first], end=pieces.ends[last])
+        return cut if window.parts is None else replace(cut, within=window)
 
     def take(self, which: Array) -> Steps:
         """Return the steps at these indices."""
         name, occurrence = [self.name[i] for i in which], [self.occurrence[i] for i in which]
-        return Steps(self.pid, name, occurrence, self.start[which], self.end[which])
+        return replace(
+            self, name=name, occurrence=occurrence, start=self.start[which], end=self.end[which]
+        )
 
     def between(self) -> Steps:
         """Return the times from one step to the next, where there is any, as if they were steps."""
-        start, end = self.end[:-1], self.start[1:]
-        some = np.flatnonzero(end > start)
-        occurrence = list(range(1, len(some) + 1))
-        return Steps(self.pid, [BETWEEN] * len(some), occurrence, start[some], end[some])
+        rest = replace(self, start=self.end[:-1], end=self.start[1:])
+        some = np.flatnonzero((rest.end > rest.start) & (rest.lengths > 0))
+        name, occurrence = [BETWEEN] * len(some), list(range(1, len(some) + 1))
+        start, end = rest.start[some], rest.end[some]
+        return replace(self, name=name, occurrence=occurrence, start=start, end=end)
 
     def and_these(self, others: Steps) -> Steps:
         """Return these and then others of the same process."""
         start = np.concatenate((self.start, others.start))
         end = np.concatenate((self.end, others.end))
         name, occurrence = self.name + others.name, self.occurrence + others.occurrence
-        return Steps(self.pid, name, occurrence, start, end)
+        return replace(self, name=name, occurrence=occurrence, start=start, end=end)
 
 
 def waits_for_input(name: str) -> bool:
@@ -107,13 +122,19 @@ def waits_for_input(name: str) -> bool:
 
 
 @cached_whole
-def steps(timeline: Timeline, pattern: str = STEP_RANGE) -> list[Steps]:
-    """Return the steps of each process: ranges and operators of that name, `*` standing for anything.
+def steps(timeline: Timeline, rule: StepRule = ANY_STEPS) -> list[Steps]:
+    """Return the steps of each process; no process without steps is in the list.
 
-    A step lasts to the end of the last GPU operation launched in it, on any thread of the process,
-    and begins where the one before has ended. No process without steps is in the list.
+    A range or operator that is a step lasts to the end of the last GPU operation launched in it, on any
+    thread of the process, and begins where the one before has ended. A step that a kernel or a graph ends
+    begins where the one before ended; what is before the first end is no step.
     """
-    return [by_launches(timeline, mine) for mine in annotated(timeline, pattern)]
+    rule = resolved(timeline, rule)
+    if rule.range is not None:
+        return [by_launches(timeline, mine) for mine in annotated(timeline, rule)]
+    if not rule:
+        return []
+    return [_numbered(each.pid, each.end) for each in marks(timeline, rule) if len(each.end) > 1]
 
 
 def by_launches(timeline: Timeline, mine: Steps) -> Steps:
@@ -138,9 +159,28 @@ def whole_profile(timeline: Timeline) -> list[Steps]:
     ]
 
 
-def annotated(timeline: Timeline, pattern: str = STEP_RANGE) -> list[Steps]:
-    """Return the steps as threads saw them: from an annotation's begin to its end. They may overlap."""
-    return named_steps(timeline, name_pattern(pattern).fullmatch)
+def annotated(timeline: Timeline, rule: StepRule = ANY_STEPS) -> list[Steps]:
+    """Return the steps as threads saw them: from an annotation's begin to its end. They may overlap.
+
+    Of those that a kernel or a graph ends it is from the end of one launch to that of the next; where
+    launches are not known it is when they were on the GPU.
+    """
+    rule = resolved(timeline, rule)
+    if rule.range is not None:
+        return named_steps(timeline, name_pattern(rule.range).fullmatch)
+    if not rule:
+        return []
+    return [
+        _numbered(each.pid, np.sort(each.returned if (each.returned >= 0).all() else each.end))
+        for each in marks(timeline, rule)
+        if len(each.end) > 1
+    ]
+
+
+def _numbered(pid: int, edges: Array) -> Steps:
+    count = len(edges) - 1
+    names = [f"step {number}" for number in range(1, count + 1)]
+    return Steps(pid, names, [1] * count, edges[:-1], edges[1:])
 
 
 def named_steps(timeline: Timeline, fits: Callable[[str], object]) -> list[Steps]:
@@ -158,12 +198,12 @@ def named_steps(timeline: Timeline, fits: Callable[[str], object]) -> list[Steps
     return found
 
 
-def step_names_at(timeline: Timeline, pattern: str, pid: int, moments: Array) -> list[str | None]:
+def step_names_at(timeline: Timeline, rule: StepRule, pid: int, moments: Array) -> list[str | None]:
     """Return the step of a process at each moment of the host, by its name, as annotated; None: in none.
 
     Of several that overlap it is the one that began last.
     """
-    mine = next((each for each in annotated(timeline, pattern) if each.pid == pid), None)
+    mine = next((each for each in annotated(timeline, rule) if each.pid == pid), None)
     if mine is None:
         return [None] * len(moments)
     place = np.searchsorted(mine.start, moments, side="right") - 1
@@ -182,17 +222,18 @@ def step_names_at(timeline: Timeline, pattern: str, pid: int, moments: Array) ->
 
 
 @cached_small
-def step_count(timeline: Timeline, pattern: str = STEP_RANGE) -> int:
+def step_count(timeline: Timeline, rule: StepRule = ANY_STEPS) -> int:
     """Return the most steps that one process has, of those in the slice; 0: no step is annotated in it.
 
     Without a slice that is a time, annotations are counted, and nothing is read to find when a step ends.
     """
-    if not STEP_FACTS & timeline.profile.facts:
-        return 0
-    annotation_counts = _annotation_counts(timeline, pattern)
+    rule = resolved(timeline, rule)
+    if rule.range is None or not STEP_FACTS & timeline.profile.facts:
+        return max(map(len, in_slice(timeline, steps(timeline, rule))), default=0) if rule else 0
+    annotation_counts = _annotation_counts(timeline, rule.range)
     pids = np.array(list(annotation_counts), np.int64)
-    if timeline.limits(pids[:0]) is not None and annotation_counts:
-        return max(map(len, in_slice(timeline, steps(timeline, pattern))), default=0)
+    if timeline.window(pids[:0]) is not None and annotation_counts:
+        return max(map(len, in_slice(timeline, steps(timeline, rule))), default=0)
     here = pids[timeline.in_processes(pids)].tolist()
     return max((annotation_counts[pid] for pid in here), default=0)
 
@@ -203,7 +244,7 @@ def in_slice(timeline: Timeline, found: list[Steps]) -> list[Steps]:
     for mine in found:
         process = np.array([mine.pid])
         if timeline.in_processes(process).all():
-            kept.append(mine.clipped(timeline.limits(process)))
+            kept.append(mine.clipped(timeline.window(process)))
     return kept
 
 
@@ -212,8 +253,8 @@ def uncut_by_slice(timeline: Timeline, found: list[Steps]) -> list[Steps]:
     kept = []
     for mine in found:
         process = np.array([mine.pid])
-        low, high = timeline.limits(process) or (mine.start.min(), mine.end.max())
-        inside = timeline.in_processes(process) & (mine.start >= low) & (mine.end <= high)
+        window = timeline.window(process) or Window(int(mine.start.min()), int(mine.end.max()))
+        inside = timeline.in_processes(process) & window.holds(mine.start, mine.end)
         if inside.any():
             kept.append(mine.take(np.flatnonzero(inside)))
     return kept
@@ -228,6 +269,15 @@ def _annotations(timeline: Timeline) -> tuple[Spans, Spans]:
     # Both ranges and operators may be steps, or work of the CPU.
     run = operators(timeline)
     return ranges(timeline), run.take(run.kind == OPERATOR)
+
+
+def _first_and_last(groups: Array) -> tuple[Array, Array, Array]:
+    # Of numbers in order the result has each once, where it comes first, and where last.
+    changes = np.flatnonzero(np.diff(groups))
+    first, last = np.append(0, changes + 1), np.append(changes, len(groups) - 1)
+    some = slice(0, None if len(groups) else 0)
+    first, last = first[some], last[some]
+    return groups[first], first, last
 
 
 def _occurrences(names: list[str]) -> list[int]:
@@ -287,7 +337,7 @@ def _extents(timeline: Timeline) -> Iterator[tuple[int, int, int]]:
         yield pid, int(min(starts)), int(max(ends))
 
 
-def class_times(timeline: Timeline, found: Steps, pattern: str = STEP_RANGE) -> dict[str, Array]:
+def class_times(timeline: Timeline, found: Steps, rule: StepRule = ANY_STEPS) -> dict[str, Array]:
     """Return per class of CLASSES, and `other`, the time of each step; they add up to the steps' lengths.
 
     An instant goes to the first class of which something runs in the process. Ranges and operators
@@ -296,18 +346,18 @@ def class_times(timeline: Timeline, found: Steps, pattern: str = STEP_RANGE) -> 
     result = {}
     covered = np.zeros(len(found), np.int64)
     so_far = union(np.empty(0, np.int64), np.empty(0, np.int64))
-    for name, more in _classes(timeline, found.pid, pattern):
+    for name, more in _classes(timeline, found.pid, rule):
         for of, which in more:
             so_far = union_with(so_far, of.start, of.end, which)
-        now = so_far.covered(found.start, found.end)
+        now = found.added(so_far.covered)
         result[name] = now - covered
         covered = now
-    result["other"] = found.end - found.start - covered
+    result["other"] = found.lengths - covered
     return result
 
 
 def _classes(
-    timeline: Timeline, pid: int, pattern: str
+    timeline: Timeline, pid: int, rule: StepRule
 ) -> Iterator[tuple[str, list[tuple[GpuOps | ApiCalls | Spans, Array | None]]]]:
     # The classes in order, each with what is of it: of columns those of a mask, None: all.
     ops, calls = timeline.ops, timeline.calls
@@ -317,7 +367,8 @@ def _classes(
     yield "kernel", [(ops, works)]
     yield "memcpy", [(ops, timed & (ops.kind == OpKind.MEMCPY))]
     yield "memset", [(ops, timed & (ops.kind == OpKind.MEMSET))]
-    step = name_pattern(pattern, STEP_RANGE).fullmatch
+    # A framework's steps are no work, whatever else is called a step.
+    step = name_pattern(FRAMEWORKS[0], *step_names(timeline, rule)).fullmatch
     host = [
         spans.take((spans.pid == pid) & ~which_named(spans, step) & timeline.holds(spans))
         for spans in _annotations(timeline)
@@ -351,17 +402,17 @@ class Samples:
     counts: Array | None = None
 
 
-def kernel_sums(timeline: Timeline, pattern: str = STEP_RANGE) -> Samples | None:
+def kernel_sums(timeline: Timeline, rule: StepRule = ANY_STEPS) -> Samples | None:
     """Return time of the kernels launched in each step, per device id (None: not recorded) and name.
 
     A kernel belongs to the step of its process in which its API call starts; without a call, to the
     one in which it starts itself, or to none where the clocks of CPU and GPU disagree. Kernels
     without a time, or in no step, are in no row. None where there are too few steps.
     """
-    found = _enough(timeline, pattern)
+    found = _enough(timeline, rule)
     if found is None:
         return None
-    ops = timeline.ops
+    ops, found = timeline.ops, _of_launches(timeline, rule, found)
     kernels = np.flatnonzero((ops.kind == OpKind.KERNEL) & ops.timed)
     step = _places(found, take(ops.pid, kernels), _launched(timeline, kernels))
     kernels, step = kernels[step >= 0], step[step >= 0]
@@ -375,15 +426,15 @@ def kernel_sums(timeline: Timeline, pattern: str = STEP_RANGE) -> Samples | None
     return _table(keys, group, step, spent, _length(found))
 
 
-def call_sums(timeline: Timeline, pattern: str = STEP_RANGE) -> Samples | None:
+def call_sums(timeline: Timeline, rule: StepRule = ANY_STEPS) -> Samples | None:
     """Return time of the API calls that start in each step, by layer (None: not recorded) and name.
 
     Calls inside other calls count, too. None where there are too few steps.
     """
-    found = _enough(timeline, pattern)
+    found = _enough(timeline, rule)
     if found is None:
         return None
-    calls = timeline.calls
+    calls, found = timeline.calls, _of_launches(timeline, rule, found)
     step = _places(found, calls.pid, calls.start)
     inside = np.flatnonzero((step >= 0) & timeline.calls_in_slice)
     group, (layers, name_ids) = factorize(take(calls.layer, inside), take(calls.name_id, inside))
@@ -393,20 +444,20 @@ def call_sums(timeline: Timeline, pattern: str = STEP_RANGE) -> Samples | None:
     return _table(keys, group, step[inside], spent, _length(found))
 
 
-def step_durations(timeline: Timeline, pattern: str = STEP_RANGE) -> Samples | None:
+def step_durations(timeline: Timeline, rule: StepRule = ANY_STEPS) -> Samples | None:
     """Return how long each step took, in one row with the key (); None where there are too few steps."""
-    return _of_steps(timeline, pattern, lambda mine: mine.end - mine.start)
+    return _of_steps(timeline, rule, lambda mine: mine.end - mine.start)
 
 
-def step_periods(timeline: Timeline, pattern: str = STEP_RANGE) -> Samples | None:
+def step_periods(timeline: Timeline, rule: StepRule = ANY_STEPS) -> Samples | None:
     """Return as `step_durations` how long after a step's begin the next began; of the last its length."""
-    return _of_steps(timeline, pattern, lambda mine: np.diff(mine.start, append=mine.end[-1:]))
+    return _of_steps(timeline, rule, lambda mine: np.diff(mine.start, append=mine.end[-1:]))
 
 
 def _of_steps(
-    timeline: Timeline, pattern: str, lengths: Callable[[Steps], Array]
+    timeline: Timeline, rule: StepRule, lengths: Callable[[Steps], Array]
 ) -> Samples | None:
-    found = _enough(timeline, pattern)
+    found = _enough(timeline, rule)
     if found is None:
         return None
     values = np.zeros((1, _length(found)), np.int64)
@@ -415,10 +466,23 @@ def _of_steps(
     return Samples([()], values)
 
 
-def _enough(timeline: Timeline, pattern: str) -> list[Steps] | None:
+def _enough(timeline: Timeline, rule: StepRule) -> list[Steps] | None:
     # A part of a step says less than a step.
-    found = uncut_by_slice(timeline, steps(timeline, pattern))
+    found = uncut_by_slice(timeline, steps(timeline, rule))
     return found if _length(found) >= MIN_STEPS else None
+
+
+def _of_launches(timeline: Timeline, rule: StepRule, found: list[Steps]) -> list[Steps]:
+    # Of steps that a kernel or graph ends the result has when their work was launched: the host may be
+    # several of them ahead. Those that ranges are begin and end for both.
+    if resolved(timeline, rule).range is not None:
+        return found
+    of_host = {each.pid: each for each in annotated(timeline, rule)}
+    places = [[int(name.removeprefix("step ")) - 1 for name in mine.name] for mine in found]
+    return [
+        of_host[mine.pid].take(np.array(place, np.int64))
+        for mine, place in zip(found, places, strict=True)
+    ]
 
 
 def _length(found: list[Steps]) -> int:

@@ -43,6 +43,7 @@ from nsysconv.timeline.events import (
 )
 from nsysconv.timeline.intervals import Union, union
 from nsysconv.timeline.plausibility import examine_at_hand
+from nsysconv.timeline.windows import Window
 
 # Later than this after its call no operation starts, unless the clocks disagree.
 _LATEST_START_NS = 1_000_000_000
@@ -175,8 +176,8 @@ class Timeline:
         """Return whether all that a device ran at the time of the slice is in it."""
         return True
 
-    def limits(self, pids: Array) -> tuple[int, int] | None:
-        """Return when the slice, if it says so, begins and ends in these processes (none: in any)."""
+    def window(self, pids: Array) -> Window | None:
+        """Return when the slice is in these processes (none: in any); None: it does not say when."""
         return None
 
     @property

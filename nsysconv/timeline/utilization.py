@@ -22,6 +22,7 @@ from nsysconv.timeline.arrays import Array, factorize, percent, take
 from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.intervals import capped_sum, intersecting_sums, lasting, union
 from nsysconv.timeline.timeline import Timeline, cached, cached_small
+from nsysconv.timeline.windows import Window
 
 THREADS_PER_WARP = 32
 # Registers are handed out to warps in units of this many.
@@ -124,6 +125,7 @@ class Utilization:
     `rounded` is how often a kernel entered an occupancy with a recorded value of whole percent.
     """
 
+    length_ns: Array
     union_ns: Array
     utilization_pct: Array
     sm_efficiency_pct: Array
@@ -131,9 +133,15 @@ class Utilization:
     rounded: int
 
     @property
-    def columns(self) -> tuple[Array, Array, Array, Array]:
+    def columns(self) -> tuple[Array, Array, Array, Array, Array]:
         """Return the figures, in order."""
-        return self.union_ns, self.utilization_pct, self.sm_efficiency_pct, self.occupancy_pct
+        return (
+            self.length_ns,
+            self.union_ns,
+            self.utilization_pct,
+            self.sm_efficiency_pct,
+            self.occupancy_pct,
+        )
 
 
 @dataclass(frozen=True)
@@ -154,15 +162,18 @@ class KernelFill:
     resident: Array
 
 
-def utilization(timeline: Timeline, device: int, low: Array, high: Array) -> Utilization:
-    """Return how far the kernels of a device fill each window [low, high)."""
+def utilization(
+    timeline: Timeline, device: int, low: Array, high: Array, within: Window | None = None
+) -> Utilization:
+    """Return how far the kernels of a device fill each window [low, high), or what of it is `within`."""
+    within = within or Window(int(low.min(initial=0)), int(high.max(initial=0)))
     kernels = kernel_fill(timeline, device)
     ops = timeline.ops_on(device)
     graphs = ops.timed & (ops.kind == OpKind.GRAPH)
     starts, ends = ops.start[graphs], ops.end[graphs]
     work = union(np.concatenate((kernels.start, starts)), np.concatenate((kernels.end, ends)))
-    union_ns = work.covered(low, high)
-    length = np.where(high > low, high - low, np.nan)
+    union_ns, lengths = within.added(work.covered, low, high), within.lengths(low, high)
+    length = np.where(lengths > 0, lengths, np.nan)
     # Like in every statistic, what intersects a window counts whole; only unions and integrals are cut.
     (hidden,) = intersecting_sums(starts, ends, (ends - starts)[np.newaxis], low, high)
     dur = kernels.end - kernels.start
@@ -180,8 +191,11 @@ def utilization(timeline: Timeline, device: int, low: Array, high: Array) -> Uti
         filled = capped_sum(kernels.start, kernels.end, blocks, multiprocessors)
         known = enough & (no_blocks == 0)
         whole = multiprocessors * length
-        efficiency = np.where(known, percent(filled.integral(low, high), whole), np.nan)
+        efficiency = np.where(
+            known, percent(within.added(filled.integral, low, high), whole), np.nan
+        )
     return Utilization(
+        lengths,
         union_ns,
         percent(union_ns, length),
         efficiency,

@@ -76,14 +76,14 @@ class Exposure:
 def exposure(scene: Scene) -> Exposure:
     """Return the communication of a device."""
     talks = scene.of_ops(communicates(scene.timeline))
-    low, high = scene.window.start, scene.window.end
     ops = scene.ops.take(np.flatnonzero(talks))
-    start, end = np.clip(ops.start, low, high), np.clip(ops.end, low, high)
+    pieces = scene.window.pieces(ops.start, ops.end)
+    row, start, end = ops.row[pieces.interval], pieces.starts, pieces.ends
     alone = union(start, end)
     if len(alone.starts):
         works = computes(scene.ops, talks)
         alone = difference(alone, union(scene.ops.start, scene.ops.end, works))
-    return Exposure(ops.row, start, end, alone, scene.window.length)
+    return Exposure(row, start, end, alone, scene.window.length)
 
 
 def exposed_communication(scene: Scene) -> Found | None:
@@ -117,8 +117,7 @@ def bucket_size(scene: Scene) -> Found | None:
     start, dur = column["start_ns"][which][small], column["dur_ns"][which][small]
     ops = scene.ops
     computing = union(ops.start, ops.end, computes(ops, scene.of_ops(communicates(timeline))))
-    low, high = scene.window.start, scene.window.end
-    when = partial(remaining, union(start, start + dur), computing, low, high)
+    when = partial(remaining, union(start, start + dur), computing, scene.window)
     time = when().measure
     details = {
         "count": counted(len(start), "all-reduce", "all-reduces"),
@@ -134,8 +133,7 @@ def host_collectives(scene: Scene) -> Found | None:
     mine = spans.take(which_named(spans, _ON_THE_HOST.match) & np.isin(spans.pid, pids))
     if not len(mine):
         return None
-    low, high = scene.window.start, scene.window.end
-    when = partial(remaining, union(mine.start, mine.end), scene.busy, low, high)
+    when = partial(remaining, union(mine.start, mine.end), scene.busy, scene.window)
     time = when().measure
     details = {"count": counted(len(mine), "collective", "collectives")}
     event = event_id("range", int(mine.row[(mine.end - mine.start).argmax()]))

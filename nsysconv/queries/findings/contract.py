@@ -21,11 +21,12 @@ from nsysconv.threads import ThreadSafeCache, cached_property
 from nsysconv.timeline.account import Account, account_span, default_account
 from nsysconv.timeline.arrays import among, blocks, counts, distinct, factorize, indices, take
 from nsysconv.timeline.events import GpuOps, OpKind, event_id
-from nsysconv.timeline.idle import Gaps, Window, gaps, in_use, window
+from nsysconv.timeline.idle import Gaps, gaps, in_use, window
 from nsysconv.timeline.intervals import Union, difference, longest, union, union_with, united
 from nsysconv.timeline.kernel_categories import kernel_names
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.vendors import is_of_amd
+from nsysconv.timeline.windows import Window
 
 _CALLER = 40
 _OF_COPIES = ("direction", "bytes", "src_kind", "dst_kind")
@@ -272,9 +273,9 @@ class Scene:
         return f" called by {shorten_kernel(profile.names(np.array([most]))[most], _CALLER)}"
 
     def most_idle(
-        self, which: Array, low: int, high: int, taken: Union | None = None
+        self, which: Array, window: Window, taken: Union | None = None
     ) -> tuple[str, int, Array]:
-        """Return the name under whose calls, of these, the device was idle most of [low, high).
+        """Return the name under whose calls, of these, the device was idle most of a window.
 
         With it come how long that was, and the calls of that name; of no such time an empty name.
         `taken`: what does not count, in place of the time when the device was busy.
@@ -287,17 +288,17 @@ class Scene:
             by_name.setdefault(self.timeline.call_names[i], []).append(i)
         for name, of_name in by_name.items():
             mine = which[np.isin(ids, of_name)]
-            time = uncovered(self.calls_at(mine), taken, low, high)
+            time = uncovered(self.calls_at(mine), taken, window)
             if time > found[1]:
                 found = name, time, mine
         return found
 
-    def during(self, which: Array, low: int, high: int) -> tuple[str, str | None]:
+    def during(self, which: Array, window: Window) -> tuple[str, str | None]:
         """Return in which of these calls the device was idle most of the time, as a clause.
 
         With it comes the id of the longest call of that name; None where there is no such time.
         """
-        name, time, calls = self.most_idle(which, low, high)
+        name, time, calls = self.most_idle(which, window)
         name = f"{name}{self._called_by(calls)}" if name else ""
         clause = f", {human(time, Unit.NS)} of it in {name}" if name else ""
         return clause, self.longest_call(calls)
@@ -317,27 +318,26 @@ def threshold(request: Request, rule: str) -> float | None:
     return value
 
 
-def uncovered(one: Union, other: Union, low: int, high: int) -> int:
-    """Return how much of [low, high) the first union covers and the second does not."""
+def uncovered(one: Union, other: Union, window: Window) -> int:
+    """Return how much of a window the first union covers and the second does not."""
     time = 0
     for block in blocks(len(one.starts)):
-        starts, ends = np.clip(one.starts[block], low, high), np.clip(one.ends[block], low, high)
-        time += int((ends - starts).sum() - other.covered(starts, ends).sum())
+        pieces = window.pieces(one.starts[block], one.ends[block])
+        time += int((pieces.ends - pieces.starts).sum())
+        time -= int(other.covered(pieces.starts, pieces.ends).sum())
     return time
 
 
-def remaining(one: Union, other: Union, low: int, high: int) -> Union:
-    """Return the part of [low, high) that the first union covers and the second does not."""
-    rest = difference(one.between(low, high), other)
-    # Only the first and the last ones may lie outside.
-    np.clip(rest.starts, low, high, out=rest.starts)
-    np.clip(rest.ends, low, high, out=rest.ends)
-    inside = rest.ends > rest.starts
-    return rest if inside.all() else Union(rest.starts[inside], rest.ends[inside])
+def remaining(one: Union, other: Union, window: Window) -> Union:
+    """Return the part of a window that the first union covers and the second does not."""
+    return window.inside(difference(one.between(window.start, window.end), other))
 
 
-def clipped(starts: Array, ends: Array, low: int, high: int, which: Array | None = None) -> Union:
-    """Return the part of [low, high) that intervals cover, which are given as for `union`."""
+def clipped(starts: Array, ends: Array, window: Window, which: Array | None = None) -> Union:
+    """Return the part of a window that intervals cover, which are given as for `union`."""
+    if window.parts is not None:
+        return window.inside(union(starts, ends, which))
+    low, high = window.start, window.end
     return union(np.clip(starts, low, high), np.clip(ends, low, high), which)
 
 

@@ -55,12 +55,12 @@ def _largest(copies: GpuOps, column: Mapping[str, Array], which: Array) -> str:
 def _without_kernel(scene: Scene, ops: GpuOps, which: Array) -> Union:
     # When one of these operations ran in the window, and no kernel.
     running = union(ops.start, ops.end, which)
-    return remaining(running, scene.computing, scene.window.start, scene.window.end)
+    return remaining(running, scene.computing, scene.window)
 
 
 def _time_without_kernel(scene: Scene, ops: GpuOps, which: Array) -> int:
     running = union(ops.start, ops.end, which)
-    return uncovered(running, scene.computing, scene.window.start, scene.window.end)
+    return uncovered(running, scene.computing, scene.window)
 
 
 def _longest(ops: GpuOps, which: Array) -> str | None:
@@ -78,7 +78,7 @@ def copy_bound(scene: Scene) -> Found | None:
 
     def when() -> Union:
         running = union(scene.ops.start, scene.ops.end, kinds)
-        return remaining(running, scene.computing, scene.span.start, scene.span.end)
+        return remaining(running, scene.computing, scene.span)
 
     return Found(scene.of_window(time), time, details, event=event, when=when)
 

@@ -34,7 +34,7 @@ from nsysconv.timeline.events import OpKind, event_id
 from nsysconv.timeline.host_activity import HostActivity, host_activity, most_sampled
 from nsysconv.timeline.host_threads import BLOCKED, OFF_CPU, READY, RUNNING
 from nsysconv.timeline.idle import PARTS, Gaps, drop_threadless_host_parts, parts
-from nsysconv.timeline.intervals import Union, difference, lasting, measure, union, united
+from nsysconv.timeline.intervals import Union, difference, lasting, union, united
 from nsysconv.timeline.range_names import GROUPED
 from nsysconv.timeline.steps import waits_for_input
 
@@ -234,7 +234,7 @@ def _encloses(scene: Scene, name: str) -> bool:
     # The result is true for ranges that fill the window: they are steps, or hold the whole work.
     spans = shown_ranges(scene.timeline, GROUPED)
     mine = spans.take(which_named(spans, name.__eq__))
-    filled = measure(mine.start, mine.end, scene.window.start, scene.window.end)
+    filled = scene.window.measure(mine.start, mine.end)
     return filled * 100 >= scene.window.length * _MOST_PCT
 
 
@@ -294,9 +294,8 @@ def failed_calls(scene: Scene) -> Found | None:
 
 def profiler_overhead(scene: Scene) -> Found | None:
     """Measure the idle time in the window in which the profiler itself was at work."""
-    low, high = scene.window.start, scene.window.end
-    time = uncovered(scene.profiler, scene.busy, low, high)
-    when = partial(remaining, scene.profiler, scene.busy, low, high)
+    time = uncovered(scene.profiler, scene.busy, scene.window)
+    when = partial(remaining, scene.profiler, scene.busy, scene.window)
     return Found(scene.of_window(time), time, {}, when=when)
 
 
@@ -305,14 +304,13 @@ def shared_gpu(scene: Scene) -> Found | None:
     pids = distinct(scene.ops.pid)
     if len(pids) < 2:
         return None
-    low, high = scene.window.start, scene.window.end
     times = []
     for pid in pids.tolist():
         mine = scene.ops.pid == pid
         times.append(union(take(scene.ops.start, mine), take(scene.ops.end, mine)).measure)
     largest = pids[int(np.argmax(times))]
     others = scene.ops.pid != largest
-    time = measure(scene.ops.start, scene.ops.end, low, high, others)
+    time = scene.window.measure(scene.ops.start, scene.ops.end, others)
     event = scene.longest_op(others)
     return Found(scene.of_window(time), time, {"process_count": len(pids)}, event=event)
 

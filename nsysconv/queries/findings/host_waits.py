@@ -55,11 +55,10 @@ _MOST_NAMED = 2
 def data_loader(scene: Scene) -> Found | None:
     """Measure the idle time in the window while the program waited for its data loader."""
     loading = _loader(scene)
-    low, high = scene.window.start, scene.window.end
-    time = uncovered(loading, scene.busy, low, high)
-    inside = int(np.count_nonzero((loading.starts < high) & (loading.ends > low)))
+    time = uncovered(loading, scene.busy, scene.window)
+    inside = int(np.count_nonzero(scene.window.union.meets(loading.starts, loading.ends)))
     details, event = {"count": counted(inside, "time", "times")}, _longest_load(scene)
-    when = partial(remaining, loading, scene.busy, low, high)
+    when = partial(remaining, loading, scene.busy, scene.window)
     share = scene.of_window(time)
     return Found(share, time, details, event=event, when=when, names=NAMES_RANGE)
 

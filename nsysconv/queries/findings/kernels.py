@@ -16,7 +16,7 @@ from nsysconv.report import MISSING
 from nsysconv.timeline.account import GRAPH_LAUNCH
 from nsysconv.timeline.arrays import Array, blocks, factorize, sums, take
 from nsysconv.timeline.events import OpKind, event_id
-from nsysconv.timeline.intervals import Union, lasting, measure
+from nsysconv.timeline.intervals import Union, lasting
 from nsysconv.timeline.kernel_categories import communicates, kernel_name_ids, rules
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import KERNEL, totals
@@ -55,9 +55,8 @@ def one_kernel(scene: Scene) -> Found | None:
     ops = scene.ops
     mine = np.flatnonzero(ops.kind == OpKind.KERNEL)
     mine = mine[_is_named(scene, ops.row[mine], top.name)]
-    low, high = scene.span.start, scene.span.end
-    time = measure(ops.start[mine], ops.end[mine], low, high)
-    when = partial(clipped, ops.start[mine], ops.end[mine], low, high)
+    time = scene.span.measure(ops.start[mine], ops.end[mine])
+    when = partial(clipped, ops.start[mine], ops.end[mine], scene.span)
     details = {
         "name": shorten_kernel(top.name, _NAME),
         "count": counted(top.count, "launch", "launches"),
@@ -122,8 +121,7 @@ def low_parallelism(scene: Scene) -> Found | None:
     """Measure the time in which kernels ran that have few blocks or, if long, a low occupancy."""
     ops = scene.ops
     long = scene.is_kernel & lasting(ops.start, ops.end, _LONG_KERNEL_NS)
-    low, high = scene.window.start, scene.window.end
-    most = measure(ops.start, ops.end, low, high, scene.is_kernel)
+    most = scene.window.measure(ops.start, ops.end, scene.is_kernel)
     # Sizes are most of what there is to read of a kernel.
     if not scene.speaks("low_parallelism", at_most := Found(scene.of_window(most), most)):
         return at_most
@@ -137,7 +135,7 @@ def low_parallelism(scene: Scene) -> Found | None:
     mine = np.concatenate((few, weak, short))
     mine = mine[np.argsort(ops.start[mine], kind="stable")]
     starts, ends = ops.start[mine], ops.end[mine]
-    time = measure(starts, ends, low, high)
+    time = scene.window.measure(starts, ends)
     top, _ = _most(_name_ids(scene, ops.row[mine]), ends - starts)
     reasons = (
         (few, f"blocks for less than 75 % of the {multiprocessors} SMs"),
@@ -147,7 +145,7 @@ def low_parallelism(scene: Scene) -> Found | None:
     few_words = [f"{len(each):,} with {what}" for each, what in reasons if len(each)]
     details = {"few": ", ".join(few_words), "name": _kernel_name(scene, top)}
     event = event_id("kernel", int(ops.row[mine[(ends - starts).argmax()]]))
-    when = partial(clipped, starts, ends, low, high)
+    when = partial(clipped, starts, ends, scene.window)
     # Larger batches have more blocks; they do not make a block's needs smaller.
     is_weak = 2 * ops.dur[weak].sum() > ops.dur[mine].sum()
     case = "occupancy" if is_weak else ""
@@ -242,7 +240,7 @@ def gpu_bound(scene: Scene) -> Found | None:
 def _computing(scene: Scene) -> Union:
     ops = scene.ops
     works = computes(ops, scene.of_ops(communicates(scene.timeline)))
-    return clipped(ops.start, ops.end, scene.span.start, scene.span.end, works)
+    return clipped(ops.start, ops.end, scene.span, works)
 
 
 RULES: dict[str, Measure] = {

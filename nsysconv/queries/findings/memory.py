@@ -12,7 +12,6 @@ from nsysconv.codes import DIRECTIONS
 from nsysconv.errors import NotRecorded
 from nsysconv.facts import Fact
 from nsysconv.names import called
-from nsysconv.queries.columns import step_pattern
 from nsysconv.queries.findings.contract import (
     NAMES_CALL,
     Found,
@@ -25,7 +24,7 @@ from nsysconv.queries.findings.contract import (
 from nsysconv.report import MISSING, Unit, human
 from nsysconv.timeline.arrays import Array, blocks
 from nsysconv.timeline.events import ApiCalls, OpKind
-from nsysconv.timeline.intervals import Union, difference, measure, union, union_with
+from nsysconv.timeline.intervals import Union, difference, union, union_with
 from nsysconv.timeline.memory import Pool, parts
 from nsysconv.timeline.steps import annotated
 
@@ -40,17 +39,17 @@ def allocation(scene: Scene) -> Found | None:
     """
     which = scene.calls_named(called("allocation"))
     which = which[~np.isin(which, _makes_context(scene))]
-    low, high = scene.span.start, scene.span.end
+    span = scene.span
     during = scene.calls_at(which)
-    time = uncovered(during, scene.busy, low, high)
-    when = partial(remaining, during, scene.busy, low, high)
+    time = uncovered(during, scene.busy, span)
+    when = partial(remaining, during, scene.busy, span)
     # A short window is as little of a long recording as what it loses.
-    inside = uncovered(during, scene.busy, scene.window.start, scene.window.end)
+    inside = uncovered(during, scene.busy, scene.window)
     value = max(scene.of_span(time), scene.of_window(inside))
     measured = Found(value, time, when=when, names=NAMES_CALL)
     if not scene.speaks("allocation", measured):
         return measured
-    clause, event = scene.during(which, low, high)
+    clause, event = scene.during(which, span)
     return replace(measured, details={"during": clause}, event=event)
 
 
@@ -86,9 +85,9 @@ def page_migration(scene: Scene) -> Found | None:
     ops, pages = scene.ops, scene.ops.kind == OpKind.MIGRATION
     if not pages.any():
         return None
-    low, high = scene.span.start, scene.span.end
-    alone = measure(ops.start, ops.end, low, high)
-    alone -= measure(ops.start, ops.end, low, high, ~pages)
+    span = scene.span
+    alone = span.measure(ops.start, ops.end)
+    alone -= span.measure(ops.start, ops.end, ~pages)
     faulting = _fault_time(scene, pages)
     time = alone + faulting.measure
     moved = scene.timeline.profile.columns("unified_memory_event", ("bytes",))["bytes"]
@@ -100,7 +99,7 @@ def page_migration(scene: Scene) -> Found | None:
 
     def when() -> Union:
         travelling = union(ops.start, ops.end, pages)
-        own = remaining(travelling, union(ops.start, ops.end, ~pages), low, high)
+        own = remaining(travelling, union(ops.start, ops.end, ~pages), span)
         return union_with(own, faulting.starts, faulting.ends)
 
     return Found(scene.of_span(time), time, details, event=scene.longest_op(pages), when=when)
@@ -119,8 +118,8 @@ def _fault_time(scene: Scene, pages: Array) -> Union:
     arriving = pages.copy()
     arriving[pages] = direction[ops.row[pages]] == _HTOD
     beside = union(ops.start, ops.end, arriving)
-    low, high = scene.span.start, scene.span.end
-    return remaining(beside, difference(beside, scene.computing), low, high)
+    span = scene.span
+    return remaining(beside, difference(beside, scene.computing), span)
 
 
 def _beside(alone: int, faulting: int) -> str:
@@ -176,7 +175,7 @@ def memory_growth(scene: Scene) -> Found | None:
     pool = _largest_pool(scene)
     if pool is None:
         return None
-    pattern = step_pattern(scene.request)
+    pattern = scene.request.steps
     mine = next((s for s in annotated(scene.timeline, pattern) if s.pid == pool.pid), None)
     if mine is None or len(mine) < _FEWEST_STEPS:
         return None

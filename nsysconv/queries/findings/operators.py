@@ -32,7 +32,7 @@ from nsysconv.threads import cached_in
 from nsysconv.timeline.annotations import operators, ranges, which_named
 from nsysconv.timeline.arrays import Array, by_group, counts, distinct, factorize, sums, take
 from nsysconv.timeline.events import OpKind, Spans, number_threads
-from nsysconv.timeline.intervals import Union, measure, union
+from nsysconv.timeline.intervals import Union, union
 from nsysconv.timeline.kernel_categories import (
     NO,
     categories,
@@ -222,9 +222,9 @@ def of_kernels(scene: Scene, mine: Array) -> Found | None:
         "name": shorten_kernel(name, _NAME),
         "count": counted(len(own), "launch", "launches"),
     }
-    time = measure(ops.start, ops.end, scene.span.start, scene.span.end, mine)
+    time = scene.span.measure(ops.start, ops.end, mine)
     event = scene.longest_op(mine)
-    when = partial(clipped, ops.start, ops.end, scene.span.start, scene.span.end, mine)
+    when = partial(clipped, ops.start, ops.end, scene.span, mine)
     return Found(100 * int(own.sum()) / whole, time, details, event=event, when=when)
 
 
@@ -419,7 +419,7 @@ def _from_first_to_last(scene: Scene, group: Array) -> Union:
     np.minimum.at(first, place, ops.start[mine])
     np.maximum.at(last, place, ops.end[mine])
     others = union(ops.start, ops.end, group < 0)
-    return remaining(union(first, last), others, scene.span.start, scene.span.end)
+    return remaining(union(first, last), others, scene.span)
 
 
 # -- operators

@@ -12,7 +12,7 @@ from nsysconv.facts import Fact, in_order
 from nsysconv.names import shorten
 from nsysconv.notes import Note, Severity
 from nsysconv.queries import stragglers
-from nsysconv.queries.columns import step_pattern, values_by_column
+from nsysconv.queries.columns import values_by_column
 from nsysconv.queries.contract import (
     CALL_FACTS,
     GPU_OP_FACTS,
@@ -159,7 +159,7 @@ def partial(timeline: Timeline, request: Request) -> Partial:
         ranks[0] if len(ranks) == 1 else None,
         frameworks(timeline),
         _machine(timeline),
-        step_count(timeline, step_pattern(request)),
+        step_count(timeline, request.steps),
         arrivals,
     )
 

@@ -11,7 +11,6 @@ import numpy as np
 
 from nsysconv.facts import Fact
 from nsysconv.names import LAUNCHES, WAITS, called, shorten
-from nsysconv.queries.columns import step_pattern
 from nsysconv.queries.findings.contract import (
     NAMES_CALL,
     Found,
@@ -31,6 +30,7 @@ from nsysconv.timeline.intervals import Union, union, union_with
 from nsysconv.timeline.kernel_categories import kernel_name_ids
 from nsysconv.timeline.range_names import GROUPED
 from nsysconv.timeline.steps import Steps, annotated, steps
+from nsysconv.timeline.windows import Window
 
 # No launch takes as long; what does loads code first.
 _LONG_LAUNCH_NS = 1_000_000
@@ -64,7 +64,7 @@ def start_up(scene: Scene) -> Found | None:
     )
     details = {"during": during, "profiler": _own_work(scene, low, high)}
     part = f"--time :{scene.window.start}ns"
-    when = partial(remaining, _all_of(low, high), taken, low, high)
+    when = partial(remaining, _all_of(low, high), taken, Window(low, high))
     return Found(scene.of_span(whole), whole, details, event=event, part=part, when=when)
 
 
@@ -77,12 +77,13 @@ def tear_down(scene: Scene) -> Found | None:
     if _loses_work(scene, slice(scene.owner.max(initial=-1) + 1, None)):
         return None
     taken = _joined(scene.busy.between(low, high), scene.profiler)
-    time = uncovered(scene.calls_at(late), taken, low, high)
-    when = partial(remaining, scene.calls_at(late), taken, low, high)
+    after = Window(low, max(low, high))
+    time = uncovered(scene.calls_at(late), taken, after)
+    when = partial(remaining, scene.calls_at(late), taken, after)
     measured = Found(scene.of_span(time), time, part=f"--time {low}ns:", when=when)
     if not scene.speaks("tear_down", measured):
         return measured
-    name, inside, _ = scene.most_idle(late, low, high, taken)
+    name, inside, _ = scene.most_idle(late, after, taken)
     during = _clause(inside, time, f"in {name}") if name else ""
     details = {"during": during, "profiler": _own_work(scene, low, high)}
     return replace(measured, details=details, event=scene.longest_call(late))
@@ -107,7 +108,7 @@ def _joined(one: Union, other: Union) -> Union:
 
 def _own_work(scene: Scene, low: int, high: int) -> str:
     # The clause names what is not in the time before it.
-    own = uncovered(scene.profiler, scene.busy, low, high)
+    own = uncovered(scene.profiler, scene.busy, Window(low, high))
     return f"; profiler overhead adds {human(own, Unit.NS)}" if own else ""
 
 
@@ -118,10 +119,10 @@ def _clause(time: int, whole: int, where: str) -> str:
 def _during(scene: Scene, which: Array, low: int, high: int, taken: Union, whole: int) -> str:
     # The words name the call in which most of the time was spent, and the time outside of calls, if
     # each is a tenth of the whole at least. Neither holds what is `taken`, nor the other.
-    name, inside, _ = scene.most_idle(which, low, high, taken)
+    name, inside, _ = scene.most_idle(which, Window(low, high), taken)
     parts = [(inside, f"in {name}")]
     if Fact.API_CALLS in scene.timeline.profile.facts:
-        outside = whole - uncovered(scene.calls_at(which), taken, low, high)
+        outside = whole - uncovered(scene.calls_at(which), taken, Window(low, high))
         did = _outside(scene, low) if 10 * outside >= whole > 0 else ""
         parts.append((outside, f"outside API calls{did}"))
     said = sorted((part for part in parts if part[0] * 10 >= whole > 0), reverse=True)
@@ -161,7 +162,7 @@ def _filled_by(scene: Scene, low: int, high: int, taken: Union, whole: int) -> s
     found: tuple[int, str] | None = None
     for number in np.flatnonzero(2 * sums(group, ends - starts, len(names)) >= whole).tolist():
         own = union(starts, ends, group == number)
-        time = uncovered(own, taken, low, high)
+        time = uncovered(own, taken, Window(low, high))
         if 2 * time >= whole > 0 and (found is None or time < found[0]):
             found = time, spans.names[int(names[number])]
     if found is None:
@@ -174,14 +175,13 @@ def module_loading(scene: Scene) -> Found | None:
     loading = scene.calls_named(called("initialization"))
     long = scene.calls_named(called(*LAUNCHES), _LONG_LAUNCH_NS)
     which = distinct(np.concatenate((loading, long, _long_first_calls(scene))))
-    low, high = scene.window.start, scene.window.end
     during = scene.calls_at(which)
-    time = uncovered(during, scene.busy, low, high)
-    when = partial(remaining, during, scene.busy, low, high)
+    time = uncovered(during, scene.busy, scene.window)
+    when = partial(remaining, during, scene.busy, scene.window)
     measured = Found(scene.of_window(time), time, when=when, names=NAMES_CALL)
     if not scene.speaks("module_loading", measured):
         return measured
-    clause, event = scene.during(which, low, high)
+    clause, event = scene.during(which, scene.window)
     return replace(measured, details={"during": clause}, event=event)
 
 
@@ -206,11 +206,11 @@ def warm_up(scene: Scene) -> Found | None:
     It must be longer than each of the others by more than these differ. The profiler's work does not
     count.
     """
-    pattern = step_pattern(scene.request)
-    if not annotated(scene.timeline, pattern):
+    rule = scene.request.steps
+    if not annotated(scene.timeline, rule):
         return None
     pids = set(scene.timeline.pids_on(scene.device).tolist())
-    mine = next((each for each in steps(scene.timeline, pattern) if each.pid in pids), None)
+    mine = next((each for each in steps(scene.timeline, rule) if each.pid in pids), None)
     if mine is None or len(mine) < _FEWEST_STEPS or int(mine.start[0]) < scene.span.start:
         return None
     own = scene.profiler.covered(mine.start, mine.end)
@@ -235,9 +235,8 @@ def warm_up(scene: Scene) -> Found | None:
 
 def _lost_in_first(scene: Scene, mine: Steps, most: int) -> Union:
     # The idle time of the first step in the window, and kernels that no later step runs, up to so much.
-    low, high = scene.window.start, scene.window.end
     first = Union(mine.start[:1], mine.end[:1])
-    idle = remaining(first, _joined(scene.busy, scene.profiler), low, high)
+    idle = remaining(first, _joined(scene.busy, scene.profiler), scene.window)
     found = _joined(idle, _tried_out(scene, mine))
     length = found.ends - found.starts
     left = most - (np.cumsum(length) - length)

@@ -27,9 +27,10 @@ from nsysconv.queries.rules.answers import counted, duration, found, nothing_fou
 from nsysconv.report import MISSING, Column, Unit
 from nsysconv.timeline.arrays import distinct, factorize, percent
 from nsysconv.timeline.events import GpuOps
-from nsysconv.timeline.idle import Window, window
+from nsysconv.timeline.idle import window
 from nsysconv.timeline.intervals import Union, union, union_with
 from nsysconv.timeline.timeline import Timeline
+from nsysconv.timeline.windows import Window
 
 _NEEDS = {Fact.KERNELS}
 _USES = {Fact.OVERHEAD, Fact.API_LINKS, Fact.DEVICES}
@@ -58,8 +59,7 @@ def _device_uses(timeline: Timeline) -> Iterator[_DeviceUse]:
             continue
         ops = timeline.ops_on(device)
         ops = ops.take(ops.timed & (ops.pid == pid))
-        limits = timeline.limits(process)
-        span = window(timeline, device, ops) if limits is None else Window(*limits)
+        span = timeline.window(process) or window(timeline, device, ops)
         if span is not None and span.length:
             yield _DeviceUse(pid, device, ops, span, _in_use(timeline, pid, ops))
 
@@ -147,7 +147,7 @@ def _gaps(timeline: Timeline, request: Request) -> Result:
 
 
 def _long_gaps(use: _DeviceUse, shortest: float) -> Union:
-    low, high = use.in_use.gaps(use.window.start, use.window.end)
+    low, high = use.window.gaps(use.in_use)
     long = high - low >= shortest
     return Union(low[long], high[long])
 
@@ -254,22 +254,25 @@ def _low_use_in_words(
 
 
 def _chunks(span: Window, chunks: int) -> tuple[Array, Array]:
-    size = -(-span.length // chunks)
+    # Chunks are of one length but for the last; those between the parts of a window are none of it.
+    size = -(-(span.end - span.start) // chunks)
     low = np.arange(span.start, span.end, size)
-    return low, np.minimum(low + size, span.end)
+    high = np.minimum(low + size, span.end)
+    inside = span.lengths(low, high) > 0
+    return low[inside], high[inside]
 
 
 def _shares_of_chunks(use: _DeviceUse, chunks: int) -> Array:
     low, high = _chunks(use.window, chunks)
-    return percent(use.in_use.covered(low, high), high - low)
+    return percent(use.window.added(use.in_use.covered, low, high), use.window.lengths(low, high))
 
 
 def _runs_of_chunks(
     timeline: Timeline, use: _DeviceUse, threshold: float, chunks: int
 ) -> Iterator[dict[str, Any]]:
     low, high = _chunks(use.window, chunks)
-    used = use.in_use.covered(low, high)
-    is_low = np.concatenate(([False], used * 100 < threshold * (high - low), [False]))
+    used, lengths = use.window.added(use.in_use.covered, low, high), use.window.lengths(low, high)
+    is_low = np.concatenate(([False], used * 100 < threshold * lengths, [False]))
     begins = np.flatnonzero(is_low[1:] & ~is_low[:-1])
     ends = np.flatnonzero(is_low[:-1] & ~is_low[1:])
     latest_end = np.maximum.accumulate(use.ops.end)
@@ -280,9 +283,9 @@ def _runs_of_chunks(
             "pid": use.pid,
             "device_id": use.device,
             "start_ns": start,
-            "dur_ns": end - start,
+            "dur_ns": (length := int(lengths[first:past].sum())),
             "in_use_ns": in_use,
-            "in_use_pct": float(percent(in_use, end - start)),
+            "in_use_pct": float(percent(in_use, length)),
             **_ops_inside(timeline, use.ops, latest_end, start, end),
         }
 

@@ -13,7 +13,6 @@ from nsysconv.codes import OPERATOR_KINDS, RANGE_KINDS
 from nsysconv.errors import NotRecorded, UsageError, available_hint
 from nsysconv.facts import Fact, in_order
 from nsysconv.names import WAITS, called
-from nsysconv.queries.columns import step_pattern
 from nsysconv.queries.contract import Request
 from nsysconv.queries.event_lanes import (
     NO_NAME,
@@ -437,7 +436,7 @@ class _Asked:
         return found
 
     def _step(self, pid: int, moment: int) -> str | None:
-        pattern = step_pattern(self.request)
+        pattern = self.request.steps
         return step_names_at(self.timeline, pattern, pid, np.array([moment]))[0]
 
     def _launched(self, launched: Array, calls: int) -> dict[str, Any]:
