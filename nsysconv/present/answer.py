@@ -66,6 +66,10 @@ def recorded(rows: Sequence[Row]) -> list[str]:
     parts += dict.fromkeys(row["tool"] for row in rows if row["tool"])
     length = max((row["span_ns"] or 0 for row in rows), default=0)
     parts += [human(length, Unit.NS)] if length else []
+    steps = max((row["step_count"] or 0 for row in rows), default=0)
+    if steps:
+        what = next(row["steps"] for row in rows if row["step_count"])
+        parts.append(f"{steps:,} {'step' if steps == 1 else 'steps'} ({shorten(what, _NAME)})")
     return [_while_it_fits(parts, WIDTH, ", ")] if parts else []
 
 

@@ -41,6 +41,8 @@ from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.idle import gaps, window
 from nsysconv.timeline.intervals import longest
 from nsysconv.timeline.kernel_categories import ANSWERS, UNKNOWN, YES, uses_tensor_cores
+from nsysconv.timeline.step_rules import resolved
+from nsysconv.timeline.steps import step_count
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import (
     API_CALL,
@@ -62,6 +64,15 @@ COLUMNS = (
     *BY_DEVICE,
     Column("device", Unit.TEXT, "Name of the GPU; null: not recorded."),
     Column("tool", Unit.TEXT, "Source and version of the profiler.", brief=False),
+    count_column(
+        "step_count", "Steps: the most that one process has; null: there are none.", brief=False
+    ),
+    Column(
+        "steps",
+        Unit.TEXT,
+        "What is a step: the name of the ranges that are, or what ends one; null: there are none.",
+        brief=False,
+    ),
     Column("span_start_ns", Unit.NS, f"When the account begins. {_SPAN}"),
     Column("span_ns", Unit.NS, "Length of the account: its classes add up to it."),
     Column("window_start_ns", Unit.NS, f"Where the window begins. {WINDOW}"),
@@ -135,7 +146,10 @@ def partial(timeline: Timeline, request: Request) -> list[Row]:
         return [row | {"tool": tool} for row in _rows_of_totals(timeline)]
     names = {row["device_id"]: row["name"] for row in profile.rows("device")}
     calls = _Calls(timeline)
-    return [_row(timeline, device, names, calls) | {"tool": tool} for device in timeline.devices]
+    shared: Row = {"tool": tool}
+    if count := step_count(timeline, request.steps):
+        shared |= {"step_count": count, "steps": resolved(timeline, request.steps).words}
+    return [_row(timeline, device, names, calls) | shared for device in timeline.devices]
 
 
 class Rows:

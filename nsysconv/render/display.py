@@ -432,8 +432,10 @@ def slice_words(limits: Mapping[str, Any]) -> str:
     if {"start_ns", "end_ns"} <= limits.keys():
         times = (exact(limits[name], Unit.NS) for name in ("start_ns", "end_ns"))
         words.append(" to ".join(times))
+    if count := limits.get("window_count"):
+        words[-1] += f" ({count:,} windows, {exact(limits['window_ns'], Unit.NS)})"
     for key, value in limits.items():
-        if key not in ("start_ns", "end_ns"):
+        if key not in ("start_ns", "end_ns", "window_count", "window_ns"):
             text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
             words.append(_WORDS.get(key, key) + ("" if value is True else f" {text}"))
     return "slice " + ", ".join(words)

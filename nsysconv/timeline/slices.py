@@ -51,6 +51,13 @@ class StepRule:
             return f"no range is called {self.range}"
         return "no range has the name of a framework's steps, or a word with a number that rises"
 
+    @property
+    def words(self) -> str:
+        """Return what makes a step, in words; "" where nothing does."""
+        if self.kernel is not None:
+            return f"each to a kernel /{self.kernel}/"
+        return "each to a graph's replay" if self.graph else self.range or ""
+
     def __bool__(self) -> bool:
         """Return whether it says anything."""
         return self != StepRule()
