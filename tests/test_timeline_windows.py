@@ -200,7 +200,7 @@ NO_SUM = {
     "cycle_count": "a recording has its cycles in each window",
     "rank_count": "a rank communicates in several windows",
 }
-_EXTREME = re.compile(r"start_ns$|(?:^|_)(?:min|max|med|avg|p\d\d|per_step|stddev)_|_(?:min|max)$")
+_EXTREME = re.compile(r"start_ns$|_id$|^top_|(?:^|_)(?:min|max|med|avg|p\d\d|per_step|stddev)_|_(?:min|max)$")
 WHOLE_ONLY = {
     "timeline_tiles": "its tiles are cut from the whole slice",
     "utilization_over_time": "bins are of the whole slice",

@@ -161,6 +161,22 @@ class Change:
         return math.sqrt(sum(squares) / (len(squares) - 2))
 
     @property
+    def needed_run_noise(self) -> float | None:
+        """Return below which noise between runs the change would be significant, by what steps show.
+
+        None where it is significant, or where the noise of steps alone hides it.
+        """
+        before, after = self.means
+        if self.basis != "within run" or self.points or min(before, after) <= 0:
+            return None
+        one = single_run_half_width(1.0)
+        of_steps = self.half_width**2 - (one * (self.noise or 0.0)) ** 2
+        room = math.log(after / before) ** 2 - of_steps
+        if self.is_significant or room <= 0:
+            return None
+        return math.sqrt(room) / one
+
+    @property
     def smallest_visible(self) -> float | None:
         """Return the minimum detectable change in percent; None without an interval of the ratio."""
         if (ratio := self.ratio) is None:
@@ -257,6 +273,9 @@ def change_of(
     return Change(before, after, "single run", single_run_half_width(noise), noise, points)
 
 
+_LEAST_RUN_NOISE = 0.0005
+
+
 def undecided_words(change: Change, share: float | None = None) -> str:
     """Return why a change is undecided, in one number, and how many runs would decide it.
 
@@ -276,7 +295,12 @@ def undecided_words(change: Change, share: float | None = None) -> str:
     else:
         least = f"{seen:.0f}" if seen >= 100 else f"{seen:.2g}"
         doubt = f"{runs} {'show' if several else 'shows'} no change below {least} {unit}"
-    needed = change.runs_for(share)
+    needed, quiet = change.runs_for(share), change.needed_run_noise
+    if quiet is not None and quiet >= _LEAST_RUN_NOISE:
+        # What a run's steps show counts as soon as runs are known to differ by less.
+        least = math.floor(1e4 * quiet) / 100
+        doubt += f" with run-to-run noise of {least:g} % or more"
+        return f"{doubt}: record {needed} runs per side, or rule that out (--run-noise)"
     return f"{doubt}: record {needed} runs per side" if needed else doubt
 
 

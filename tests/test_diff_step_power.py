@@ -1,0 +1,69 @@
+"""One run a side with many steps: how often a change is found, and what is said where it is not."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from diff_asking import of_steps, sides
+
+from nsysconv import api
+from nsysconv.diff.noise import deviations, step_half_widths
+
+STEPS, STEP_NOISE, RUN_NOISE, SLOWER = 200, 0.02, 0.003, 0.02
+
+
+def run(random: np.random.Generator, correlation: float, factor: float = 1.0) -> np.ndarray:
+    """Steps of one run: the run is as a whole longer or shorter, and each step is like the one before."""
+    noise = np.empty(STEPS)
+    noise[0] = random.normal()
+    for i in range(1, STEPS):
+        noise[i] = correlation * noise[i - 1] + random.normal() * math.sqrt(1 - correlation**2)
+    return factor * (1 + RUN_NOISE * random.normal()) * (1 + STEP_NOISE * noise)
+
+
+def found_slower(correlation: float, change: float, trials: int) -> float:
+    """How often a run is said to be slower than another."""
+    random = np.random.default_rng(20261129)
+    found = 0
+    for _ in range(trials):
+        base, other = run(random, correlation), run(random, correlation, 1 + change)
+        (half,) = step_half_widths(deviations(base[None]), deviations(other[None]), RUN_NOISE)
+        found += math.log(other.mean() / base.mean()) > half
+    return found / trials
+
+
+@pytest.mark.parametrize(("correlation", "least"), [(0.0, 0.90), (0.5, 0.80)])
+def test_a_change_of_two_percent_is_found(correlation: float, least: float) -> None:
+    assert found_slower(correlation, SLOWER, 200) >= least
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.5])
+def test_what_did_not_change_is_hardly_ever_said_to_be_slower(correlation: float) -> None:
+    assert found_slower(correlation, 0.0, 1000) <= 0.03
+
+
+@pytest.fixture(scope="module")
+def two_percent(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    random = np.random.default_rng(7)
+    base = 1 + STEP_NOISE * random.normal(size=STEPS)
+    other = (1 + SLOWER) * (1 + STEP_NOISE * random.normal(size=STEPS))
+    return sides(tmp_path_factory.mktemp("power"), of_steps(base), of_steps(other))
+
+
+def test_with_known_noise_the_answer_is_slower(two_percent: tuple[str, str]) -> None:
+    assert api.compare(*two_percent, run_noise="0.3%").answer.startswith("slower")
+
+
+def test_by_default_it_is_said_which_noise_would_have_to_be_ruled_out(
+    two_percent: tuple[str, str], tmp_path: Path
+) -> None:
+    answer = api.compare(*two_percent).answer
+    assert answer.startswith("inconclusive")
+    noise = float(answer.partition("run-to-run noise of ")[2].partition(" %")[0])
+    # At what is said it is found, and not with a little more.
+    assert api.compare(*two_percent, run_noise=f"{noise}%").answer.startswith("slower")
+    more = api.compare(*two_percent, run_noise=f"{noise + 0.02:.2f}%").answer
+    assert more.startswith("inconclusive")
