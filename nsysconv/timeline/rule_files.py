@@ -42,7 +42,7 @@ def check_keys(table: Mapping[str, Any], known: set[str], place: str, form: str)
 
 
 def compiled(pattern: Any, place: str, flags: int = 0) -> re.Pattern[str]:
-    """Return a pattern as a regular expression; raise UsageError if it is none."""
+    """Return a pattern as a regular expression; raise UsageError where that fails."""
     try:
         if not isinstance(pattern, str) or not pattern:
             raise ValueError("it is not text")
