@@ -1,11 +1,11 @@
-"""A made-up server of a language model: passes in prefill, decode and both, as frameworks annotate them."""
+"""A made-up server of a language model: passes in prefill, in decode and in both, with annotations."""
 
 from __future__ import annotations
 
 from machine import APPLY, REDUCE, SAXPY, a100, stream
 from workload import ApiCall, Events, Function, Kernel, Memcpy, Process, Range, Thread, Workload
 
-# Annotation, its begin, and when the CPU is done; then each kernel: begin of the call, and of the GPU's work, and end.
+# The annotation, its begin and end; then of each kernel the begin of its call, its own begin and end.
 Pass = tuple[str, int, int, tuple[tuple[Function, int, int, int], ...]]
 PASSES: tuple[Pass, ...] = (
     ("execute_2_context_2(sq96sk96sqsq4608sqsk4608)_generation_0(sq0sk0sqsq0sqsk0)", 10_000, 40_000,

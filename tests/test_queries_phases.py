@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from conftest import REAL, real
 from diff_workloads import SOURCES
@@ -29,8 +31,6 @@ from nsysconv.timeline.phase_steps import (
     phase_steps,
     phase_windows,
 )
-
-import numpy as np
 
 Rows = list[dict[str, Any]]
 
@@ -81,7 +81,8 @@ def test_steps_last_to_the_end_of_what_they_launched() -> None:
     assert steps(*EXAMPLE) == [("prefill", 0, 60), ("decode", 60, 90), ("decode", 100, 140)]
     rows = answers("phase_steps", *EXAMPLE)
     assert [(row["step"], row["occurrence"]) for row in rows] == [
-        ("step[EXTEND bs=2 toks=100]", 1), ("step[DECODE bs=4]", 1), ("step[DECODE bs=4]", 2)]  # fmt: skip
+        ("step[EXTEND bs=2 toks=100]", 1), ("step[DECODE bs=4]", 1),
+        ("step[DECODE bs=4]", 2)]  # fmt: skip
     assert [(row["request_count"], row["token_count"]) for row in rows] == [(2, 100), (4, 4), (4, 4)]
     # Kernels [20, 60), [70, 90), [106, 140).
     assert [row["busy_ns"] for row in rows] == [60 - 20, 90 - 70, 140 - 106]
@@ -175,6 +176,20 @@ def test_phases_inside_others() -> None:
     assert [row["launch_count"] for row in answers("phase_steps", *rows)] == [1, 0, 0, 1]
 
 
+def test_phases_that_cross_are_both_there() -> None:
+    rows = (Range(0, 50, "forward", "start_end"), Range(30, 80, "forward", "start_end"), Kernel(5, 6))
+    assert steps(*rows) == [("forward", 0, 50), ("forward", 50, 80)]
+
+
+def test_rates_are_of_the_steps_whose_tokens_are_known() -> None:
+    """Of 10 and 40 ns, the first has 2 + 3 tokens and the second does not say."""
+    said = "step[MIXED bs=4 c=1 g=3 c_sq=2 c_sk=2 c_sqsq=4 c_sqsk=4 g_sq=3 g_sk=9 g_sqsq=3 g_sqsk=9]"
+    row = by_phase(Range(0, 10, said), Range(10, 50, "step[MIXED bs=6]"), Kernel(5, 6))["mixed"]
+    assert (row["step_count"], row["request_count"], row["token_count"]) == (2, 4 + 6, 2 + 3)
+    assert (row["requests_per_step"], row["tokens_per_step"]) == (5.0, 5.0)
+    assert row["tokens_per_s"] == pytest.approx(5 / 10e-9)
+
+
 def test_where_no_annotation_is_known_the_answer_says_which_are() -> None:
     with pytest.raises(NotRecorded) as caught:
         answers("phases", Range(0, 10, "epoch"), Kernel(0, 10))
@@ -253,6 +268,19 @@ def test_processes_and_devices() -> None:
     assert (alone["pid"], alone["phase"], alone["busy_ns"]) == (2, "decode", 60 - 40)
 
 
+def test_launches_are_of_their_process_and_device() -> None:
+    rows = (Range(0, 50, "prefill"), Call(5, 6, 1), Kernel(10, 20, 1), Call(7, 8, 2),
+            Kernel(20, 30, 2, device=1), Range(0, 50, "decode", pid=2), Call(5, 6, 1, pid=2),
+            Kernel(10, 25, 1, pid=2, device=1, name="gemm"))  # fmt: skip
+    found = {(row["device_id"], row["phase"]): row for row in answers("phases", *rows)}
+    assert found.keys() == {(0, "prefill"), (0, OUTSIDE), (1, "prefill"), (1, "decode"), (1, OUTSIDE)}
+    assert [row["launch_count"] for row in found.values()] == [1, 0, 1, 1, 0]
+    assert found[1, "decode"]["kernel_kinds"] == "gemm 100 %"
+    assert found[1, "prefill"]["kernel_kinds"] == "other 100 %"
+    # [10, 30) of process 1, [10, 25) of process 2.
+    assert [row["busy_ns"] for row in answers("phase_steps", *rows)] == [20, 15]
+
+
 def test_windows_of_a_phase() -> None:
     with opened(*EXAMPLE, Range(0, 5, "step[DECODE bs=1]", pid=2)) as profile:
         timeline = profile.timeline
@@ -279,7 +307,7 @@ def test_the_account_of_stretches_instant_by_instant(rows: list[Row], cuts: list
             found = class_times(profile.timeline, device, edges)
             parts = {t: part for gap in slow.gaps("no_op", None) if gap.device == device
                      for t, part in gap.part_at.items()}  # fmt: skip
-            for number, (low, high) in enumerate(zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)):
+            for number, (low, high) in enumerate(pairwise(edges.tolist())):
                 expected = Counter(slow_class(slow, device, t, parts) for t in range(low, high))
                 assert {name: found[name][number] for name in CLASSES} == {
                     name: expected[name] for name in CLASSES}  # fmt: skip
@@ -342,8 +370,7 @@ def test_phases_inside_others_slowly(rows: list[Range]) -> None:
     def holds(outer: Range, inner: Range) -> bool:
         assert outer.end is not None and inner.end is not None
         longer = (outer.start, -outer.end) < (inner.start, -inner.end)
-        same = (outer.start, outer.end) == (inner.start, inner.end) and rows.index(outer) < rows.index(inner)
-        return (longer or same) and outer.end >= inner.end and inner.start < outer.end
+        return longer and outer.end >= inner.end and inner.start < outer.end
 
     if len({(row.start, row.end) for row in rows}) < len(rows):
         return  # of the same time it is not said which is inside
@@ -384,10 +411,12 @@ def test_a_server_as_two_sources_have_it(tmp_path: Path) -> None:
         ("prefill", 0, 60_000), ("mixed", 60_000, 20_000), ("decode", 90_000, 20_000),
         ("decode", 120_000, 20_000)]  # fmt: skip
     assert [row["token_count"] for row in of_steps] == [96, 30 + 2, 3, 3]
-    figures = ("phase", "step_count", "request_count", "token_count", "busy_ns", "launch_count",
-               "computation_union_ns", "idle_host_ns", "idle_launch_ns", "idle_queue_ns")  # fmt: skip
-    assert [[row[name] for name in figures] for row in phases] == [
-        [row[name] for name in figures] for row in other_phases]  # fmt: skip
+    # Sources differ in when a recording begins and ends, and Kineto records no migrations.
+    other = {"exposed_um_ns"}
+    for row, same in zip(phases, other_phases, strict=True):
+        unlike = {name for name in row if row[name] != same[name]}
+        ends = {"before_ns", "after_ns", "span_ns", "busy_pct"} if row["phase"] == OUTSIDE else set()
+        assert unlike <= other | ends, (row, same)
     assert sum(row["span_ns"] for row in phases) == summary[0]["span_ns"]
 
 
