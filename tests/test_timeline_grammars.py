@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+import textwrap
 from pathlib import Path
 
 import pytest
+from conftest import ROOT
 
 from nsysconv.errors import UsageError
 from nsysconv.timeline.grammars import Annotation, grammar
@@ -75,10 +78,10 @@ SAID = {
     "Optimizer.zero_grad#SGD.zero_grad": ("PyTorch", "phase", "zero_grad", None, None),
     "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__": (
         "PyTorch", "phase", "data", None, None),
-    "Forward pass": ("by hand", "phase", "forward", None, None),
-    "optimizer_step": ("by hand", "phase", "optimizer", None, None),
-    "prefill": ("by hand", "phase", "prefill", None, None),
-    "decode_step_3": ("by hand", "phase", "decode", None, None),
+    "Forward pass": ("plain names", "phase", "forward", None, None),
+    "optimizer_step": ("plain names", "phase", "optimizer", None, None),
+    "prefill": ("plain names", "phase", "prefill", None, None),
+    "decode_step_3": ("plain names", "phase", "decode", None, None),
 }  # fmt: skip
 LAYERS = {
     "{'Module': 'model.layers.3.mlp', 'TrainableParams': {'weight': [8]}, 'Inputs': [[2, 8]]}": (
@@ -158,6 +161,14 @@ def test_rules_of_a_file_go_before_ours(tmp_path: Path) -> None:
     assert mine.read("step[EXTEND bs=32]") == Annotation("mine", "step", "extend")
     assert mine.read("train 12") == grammar().read("train 12")
     assert mine.frameworks == ["mine", *grammar().frameworks]
+
+
+def test_the_rule_of_the_documentation(tmp_path: Path) -> None:
+    text = (ROOT / "docs" / "definitions" / "phases.md").read_text(encoding="utf-8")
+    (rule,) = re.findall(r"^    \[\[rule\]\]\n(?:    .+\n)+", text, re.M)
+    (tmp_path / "mine.toml").write_text(textwrap.dedent(rule))
+    mine = grammar(str(tmp_path / "mine.toml"))
+    assert mine.read("batch 3: 8 images") == Annotation("mine", "step", "denoise", 8, number=3)
 
 
 RULE = '[[rule]]\nframework = "mine"\nis = "{}"\npattern = \'{}\'\n'

@@ -113,11 +113,10 @@ STEP_COLUMNS = (
     Column("busy_pct", Unit.PCT, "That union as a share of the step.", better="more"),
     _LAUNCHES,
 )
-_KNOWN = (
-    "Annotations of {frameworks} are known; the rules of a file, `phases:grammar=FILE`, say more."
+_ADVICE = (
+    "Annotate steps or phases as one of these does: {frameworks} (forward, decode_step_3). "
+    "For others, write rules: `phases:grammar=FILE`."
 )
-
-
 Row = dict[str, Any]
 
 
@@ -262,7 +261,7 @@ def _found(timeline: Timeline, request: Request, report: str) -> PhaseSteps:
         frameworks = ", ".join(grammar(path).frameworks)
         advice = [
             timeline.profile.advice.get(Fact.RANGES, ""),
-            _KNOWN.format(frameworks=frameworks),
+            _ADVICE.format(frameworks=frameworks),
         ]
         missing = ["annotations that name steps or phases"]
         raise NotRecorded(report, missing, list(filter(None, advice)))
