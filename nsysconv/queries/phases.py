@@ -122,12 +122,11 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class _Part:
-    # The steps of a process that lie in the slice, cut to it: which of the process's steps they are, and
-    # whether they are whole. `first` is the number, over all processes, of the process's first step.
+    # The steps of a process that lie in the slice, cut to it, with their numbers over all processes, and
+    # whether they are whole.
     steps: Steps
-    which: Array
+    number: Array
     whole: Array
-    first: int
 
 
 def compute(timeline: Timeline, request: Request) -> ColumnValues:
@@ -161,7 +160,7 @@ class _Device:
 
     def rows(self, account: Account) -> list[Row]:
         edges, owner = edges_of([part.steps for part in self.parts], account.span)
-        phase = self.phase_of_step[_joined([p.first + p.which for p in self.parts], [-1])[owner]]
+        phase = self.phase_of_step[_joined([*(part.number for part in self.parts), [-1]])[owner]]
         count = len(self.phases)
         times = {
             name: sums(phase, spent, count)
@@ -189,7 +188,7 @@ class _Device:
 
     def _steps(self, phase: int, launched: Array | None) -> Row:
         # Figures of the whole steps of a phase; none where it has none.
-        number = _joined([part.first + part.which[part.whole] for part in self.parts])
+        number = _joined([part.number[part.whole] for part in self.parts])
         lasted = _joined([(p.steps.end - p.steps.start)[p.whole] for p in self.parts])
         mine = np.flatnonzero(self.phase_of_step[number] == phase)
         if not len(mine):
@@ -240,8 +239,8 @@ def _words(names: list[str], spent: list[int]) -> str | None:
     return ", ".join(shares) or None
 
 
-def _joined(parts: Sequence[Array], *more: Sequence[int]) -> Array:
-    return np.concatenate([np.empty(0, np.int64), *parts, *more]).astype(np.int64)
+def _joined(parts: Sequence[Array | list[int]]) -> Array:
+    return np.concatenate([np.empty(0, np.int64), *parts])
 
 
 def _by_step(timeline: Timeline, found: PhaseSteps, calls: Array) -> Array | None:
@@ -280,7 +279,7 @@ def _parts(timeline: Timeline, found: PhaseSteps) -> Iterator[_Part]:
             kept = mine.take(which)
             whole = (kept.start >= low) & (kept.end <= high)
             start, end = np.clip((kept.start, kept.end), low, high)
-            yield _Part(replace(kept, start=start, end=end), which, whole, first)
+            yield _Part(replace(kept, start=start, end=end), first + which, whole)
         first += len(mine)
 
 
@@ -293,7 +292,7 @@ def compute_steps(timeline: Timeline, request: Request) -> ColumnValues:
         steps = part.steps
         running = union(ops.start, ops.end, ops.timed & (ops.pid == steps.pid))
         busy, lasted = running.covered(steps.start, steps.end), steps.end - steps.start
-        share, numbers = percent(busy, lasted), part.first + part.which
+        share = percent(busy, lasted)
         for i, name in enumerate(steps.name):
             said = found.said[name]
             rows.append({
@@ -303,7 +302,7 @@ def compute_steps(timeline: Timeline, request: Request) -> ColumnValues:
                 "request_count": said.requests, "token_count": said.tokens,
                 "busy_ns": int(busy[i]) if known else None,
                 "busy_pct": float(share[i]) if known else None,
-                "launch_count": None if launched is None else int(launched[numbers[i]]),
+                "launch_count": None if launched is None else int(launched[part.number[i]]),
             })  # fmt: skip
     return values_by_column(rows, STEP_COLUMNS[1:])
 

@@ -73,7 +73,7 @@ class Rule:
 
     def read(self, text: str) -> Annotation | None:
         """Return what a text says, None if it is of another form."""
-        found = self.pattern.search(text) if self.holds in text else None
+        found = self.pattern.search(text)
         if found is None:
             return None
         said = {name: value for name, value in found.groupdict().items() if value is not None}
@@ -122,7 +122,10 @@ class Grammar:
     def read(self, text: str) -> Annotation | None:
         """Return what the text of an annotation says, None if no rule fits."""
         text = text[:_LONGEST]
-        return next(filter(None, (rule.read(text) for rule in self.rules)), None)
+        for rule in self.rules:
+            if rule.holds in text and (found := rule.read(text)) is not None:
+                return found
+        return None
 
     @property
     def frameworks(self) -> list[str]:
@@ -169,15 +172,8 @@ def _rule(rule: Mapping[str, Any], place: str) -> Rule:
         raise UsageError("one_token_each is neither true nor false", where=place, hint=_FORM)
     pattern = compiled(rule.get("pattern"), f"{place}, pattern")
     _check_groups(rule, pattern, place)
-    return Rule(
-        rule["framework"],
-        rule["is"],
-        pattern,
-        rule.get("holds", ""),
-        rule.get("phase"),
-        phases,
-        rule.get("one_token_each", False),
-    )
+    own = {key: rule[key] for key in ("holds", "phase", "phases", "one_token_each") if key in rule}
+    return Rule(rule["framework"], rule["is"], pattern, **own)
 
 
 def _check_groups(rule: Mapping[str, Any], pattern: re.Pattern[str], place: str) -> None:
