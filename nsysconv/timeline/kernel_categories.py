@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -99,20 +99,18 @@ def _holding(texts: pa.Array, patterns: Sequence[re.Pattern[str]]) -> Array:
 def _own_rules(file: str) -> Rules:
     """Return the rules of a TOML file beside this module."""
     text = Path(__file__).with_name(file).read_text(encoding="utf-8")
-    return Rules(tuple(_rules(tomllib.loads(text)["rule"], file)))
+    return Rules(tuple(map(_rule, tomllib.loads(text)["rule"])))
 
 
 def _rules_of(path: str) -> Rules:
     """Return the rules of a user's file. Raises UsageError for one that cannot be read, or has none."""
-    return Rules(tuple(_rules(read_rules(path, "kernel categories", _FORM), path)))
-
-
-def _rules(found: list[Any], path: str) -> Iterator[tuple[str, tuple[re.Pattern[str], ...]]]:
+    found = read_rules(path, "kernel categories", _FORM)
     for place, rule in enumerate(found, 1):
-        yield _rule(rule, f"{path}, rule {place}")
+        _check(rule, f"{path}, rule {place}")
+    return Rules(tuple(map(_rule, found)))
 
 
-def _rule(rule: Any, place: str) -> tuple[str, tuple[re.Pattern[str], ...]]:
+def _check(rule: Any, place: str) -> None:
     if not isinstance(rule, dict):
         raise UsageError("no table", where=place, hint=_FORM)
     check_keys(rule, {"category", "patterns"}, place, _FORM)
@@ -121,15 +119,16 @@ def _rule(rule: Any, place: str) -> tuple[str, tuple[re.Pattern[str], ...]]:
         raise UsageError("no category", where=place, hint=_FORM)
     if not isinstance(patterns, list) or not patterns:
         raise UsageError(f"no patterns for {category}", where=place, hint=_FORM)
-    return category, tuple(
-        # Names are looked at in lower case, where a pattern in lower case is found sooner.
-        compiled(pattern, f"{place}, pattern {which}", 0 if _is_lower(pattern) else re.IGNORECASE)
-        for which, pattern in enumerate(patterns, 1)
+    for which, pattern in enumerate(patterns, 1):
+        compiled(pattern, f"{place}, pattern {which}")
+
+
+def _rule(rule: dict[str, Any]) -> tuple[str, tuple[re.Pattern[str], ...]]:
+    # Names are looked at in lower case, where a pattern in lower case is found sooner.
+    return rule["category"], tuple(
+        re.compile(pattern, 0 if pattern == pattern.lower() else re.IGNORECASE)
+        for pattern in rule["patterns"]
     )
-
-
-def _is_lower(pattern: Any) -> bool:
-    return isinstance(pattern, str) and pattern == pattern.lower()
 
 
 def rules(path: str | None = None) -> Rules:

@@ -41,12 +41,12 @@ def check_keys(table: Mapping[str, Any], known: set[str], place: str, form: str)
         raise UsageError(f"unknown key {unknown[0]!r}", where=place, hint=hint)
 
 
-def compiled(pattern: Any, place: str, flags: int = 0) -> re.Pattern[str]:
+def compiled(pattern: Any, place: str) -> re.Pattern[str]:
     """Return a pattern as a regular expression; raise UsageError where that fails."""
     try:
         if not isinstance(pattern, str) or not pattern:
             raise ValueError("it is not text")
-        return re.compile(pattern, flags)
+        return re.compile(pattern)
     except (ValueError, re.error) as error:
         what = f"{pattern!r} is no regular expression: {error}"
         hint = "Escape ( [ * + ? with \\ to mean the sign itself."

@@ -113,7 +113,8 @@ def steps(timeline: Timeline, pattern: str = STEP_RANGE) -> list[Steps]:
     A step lasts to the end of the last GPU operation launched in it, on any thread of the process,
     and begins where the one before has ended. No process without steps is in the list.
     """
-    return [by_launches(timeline, mine) for mine in annotated(timeline, pattern)]
+    fits = name_pattern(pattern).fullmatch
+    return [by_launches(timeline, mine) for mine in named_steps(timeline, fits)]
 
 
 def by_launches(timeline: Timeline, mine: Steps) -> Steps:
