@@ -64,8 +64,8 @@ COLUMNS = (
     *BY_DEVICE,
     key_column("phase", f"{_PHASE} `{OUTSIDE}`: the time that is in no step."),
     count_column("step_count", "Its steps, of all processes, that lie in the slice as a whole."),
-    _REQUESTS,
-    _TOKENS,
+    replace(_REQUESTS, brief=False),
+    replace(_TOKENS, brief=False),
     Column("requests_per_step", Unit.REAL, "Requests of a step, mean.", brief=False),
     Column("tokens_per_step", Unit.REAL, "Tokens of a step, mean."),
     Column(
