@@ -42,7 +42,7 @@ STAYS = {
     "rank", "device_id", "peer_device_id", "ordinal", "device", "stream", "stream_id",
     "name", "rule", "kind", "layer", "activity", "path", "range", "style", "category", "operation", "api",
     "direction", "src_kind", "dst_kind", "bucket_min_bytes", "bucket_min_ns", "bin",
-    "step", "occurrence", "group", "index", "repeat", "over_ranks", "metric", "kernel", "unit",
+    "step", "occurrence", "phase", "group", "index", "repeat", "over_ranks", "metric", "kernel", "unit",
     "group_size", "dtype", "bytes",
     "grid", "block", "source", "source_file", "source_line",
     "operator", "shapes", "stack", "module", "registers_per_thread", "shared_bytes", "memory",

@@ -41,7 +41,8 @@ class PartKeywords(TypedDict, total=False):
     `slice` says what of the profiles to look at (None: all of it). `step_range` names the ranges that are
     steps, `*` standing for anything (None: those of a framework, or of a word with a number that rises);
     `step_kernel` is a regular expression: a step ends where a kernel of such a name ends; with
-    `step_graph` it ends where the replay of a graph ends. `range_names` "grouped" takes ranges and
+    `step_graph` it ends where the replay of a graph ends. `grammar` is a file of rules on annotations, by
+    which phases are known. `range_names` "grouped" takes ranges and
     operators for one whose names differ only in which of many they are (ProfilerStep#7, op_id = 12),
     "exact" does not. `split` gives reports that have their rows over devices otherwise a row for each
     "device" or "rank". `for_people` leaves out what few look at. `limit` cuts each report's rows (0: none
@@ -52,6 +53,7 @@ class PartKeywords(TypedDict, total=False):
     step_range: str | None
     step_kernel: str | None
     step_graph: bool
+    grammar: str | None
     range_names: str
     split: str | None
     for_people: bool
@@ -115,6 +117,7 @@ class PartOptions:
     step_range: str | None = None
     step_kernel: str | None = None
     step_graph: bool = False
+    grammar: str | None = None
     range_names: str = "grouped"
     split: str | None = None
     for_people: bool = False
@@ -136,8 +139,11 @@ class PartOptions:
     @property
     def step_rule(self) -> StepRule:
         """Return what makes steps, as the options or else their slice say."""
-        rule = StepRule(self.step_range, self.step_kernel, self.step_graph)
-        return rule or (self.slice.step_rule if self.slice else rule)
+        rule = StepRule(self.step_range, self.step_kernel, self.step_graph, self.grammar)
+        of_slice = self.slice.step_rule if self.slice else rule
+        if rule:
+            return rule if self.grammar else replace(rule, grammar=of_slice.grammar)
+        return replace(of_slice, grammar=self.grammar or of_slice.grammar)
 
     @property
     def form(self) -> Callable[[Section], Section]:

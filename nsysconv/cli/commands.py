@@ -388,7 +388,7 @@ def export(
 # -- which part of a profile
 
 
-_STEPS = ("step_range", "step_kernel", "step_graph")
+_STEPS = ("step_range", "step_kernel", "step_graph", "grammar")
 
 
 def part_keywords(**flags: Any) -> dict[str, Any]:

@@ -269,6 +269,16 @@ StepGraphOption = Annotated[
 ]
 
 
+GrammarOption = Annotated[
+    str | None,
+    part_option(
+        "--grammar",
+        help="File of rules (TOML) on annotations that say which phase a step is.",
+        metavar="FILE",
+    ),
+]
+
+
 class StepFlags:
     """The flags that say what a step is."""
 
@@ -341,6 +351,19 @@ class SliceFlags:
             show_default=False,
         ),
     ] = 0
+    phase: Annotated[
+        str | None,
+        part_option(
+            help="Select the steps of a phase, such as prefill or decode; the report phases lists them.",
+            metavar="NAME",
+        ),
+    ] = None
+    steady: Annotated[
+        bool,
+        part_option(
+            "--steady", help="Select the longest run of steps of one phase, without warm-up."
+        ),
+    ] = False
     projected: Annotated[
         bool,
         part_option(
@@ -351,6 +374,7 @@ class SliceFlags:
     step_range: StepRangeOption = None
     step_kernel: StepKernelOption = None
     step_graph: StepGraphOption = False
+    grammar: GrammarOption = None
     devices: Annotated[
         list[int] | None,
         part_option(

@@ -298,8 +298,8 @@ def undecided_words(change: Change, share: float | None = None) -> str:
     needed, quiet = change.runs_for(share), change.needed_run_noise
     if quiet is not None and quiet >= _LEAST_RUN_NOISE:
         # What a run's steps show counts as soon as runs are known to differ by less.
-        least = math.floor(1e4 * quiet) / 100
-        doubt += f" with run-to-run noise of {least:g} % or more"
+        most = math.floor(1e4 * quiet) / 100
+        doubt += f" with run-to-run noise of {most:g} % or more"
         return f"{doubt}: record {needed} runs per side, or rule that out (--run-noise)"
     return f"{doubt}: record {needed} runs per side" if needed else doubt
 

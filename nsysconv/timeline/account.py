@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -130,7 +130,13 @@ def account(timeline: Timeline, device: int, span: TimeSpan) -> Account:
     The parts of a gap lie one after the other in time; of a gap and of an operation that the span cuts
     what is inside counts. A device that has no window is all the time before its first operation.
     """
-    return _Device.of(timeline, device).account(timeline, span)
+    return account_of_each(timeline, device, [span])[0]
+
+
+def account_of_each(timeline: Timeline, device: int, spans: Sequence[TimeSpan]) -> list[Account]:
+    """Return the same of several spans."""
+    mine = _Device.of(timeline, device)
+    return [mine.account(timeline, span) for span in spans]
 
 
 def steps_span(timeline: Timeline, rule: StepRule = ANY_STEPS) -> TimeSpan | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -23,6 +23,7 @@ from nsysconv.names import shorten, without_parameters
 from nsysconv.report import MISSING, values_of
 from nsysconv.timeline.arrays import Array, among, blocks, distinct, factorize, take
 from nsysconv.timeline.events import OpKind
+from nsysconv.timeline.rule_files import check_keys, compiled, read_rules
 from nsysconv.timeline.timeline import Timeline, cached, cached_whole, cached_whole_small
 from nsysconv.timeline.vendors import is_of_amd
 
@@ -98,64 +99,36 @@ def _holding(texts: pa.Array, patterns: Sequence[re.Pattern[str]]) -> Array:
 def _own_rules(file: str) -> Rules:
     """Return the rules of a TOML file beside this module."""
     text = Path(__file__).with_name(file).read_text(encoding="utf-8")
-    return Rules(tuple(_rules(tomllib.loads(text)["rule"], file)))
+    return Rules(tuple(map(_rule, tomllib.loads(text)["rule"])))
 
 
 def _rules_of(path: str) -> Rules:
     """Return the rules of a user's file. Raises UsageError for one that cannot be read, or has none."""
-    try:
-        text = Path(path).expanduser().read_text(encoding="utf-8")
-    except (OSError, ValueError, RuntimeError) as error:  # not UTF-8, a NUL; `~` of no user
-        what = f"rules of kernel categories cannot be read: {error}"
-        raise UsageError(what, where=path, hint="Name a TOML file. " + _FORM) from error
-    try:
-        content = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        hint = "Mend that. Patterns go in 'single' quotes."
-        raise UsageError(f"no TOML: {error}", where=path, hint=hint) from error
-    _only(content, {"rule"}, path)
-    found = content.get("rule")
-    if not isinstance(found, list) or not found:
-        raise UsageError("no rules in it", where=path, hint=_FORM)
-    return Rules(tuple(_rules(found, path)))
-
-
-def _rules(found: list[Any], path: str) -> Iterator[tuple[str, tuple[re.Pattern[str], ...]]]:
+    found = read_rules(path, "kernel categories", _FORM)
     for place, rule in enumerate(found, 1):
-        yield _rule(rule, f"{path}, rule {place}")
+        _check(rule, f"{path}, rule {place}")
+    return Rules(tuple(map(_rule, found)))
 
 
-def _rule(rule: Any, place: str) -> tuple[str, tuple[re.Pattern[str], ...]]:
+def _check(rule: Any, place: str) -> None:
     if not isinstance(rule, dict):
         raise UsageError("no table", where=place, hint=_FORM)
-    _only(rule, {"category", "patterns"}, place)
+    check_keys(rule, {"category", "patterns"}, place, _FORM)
     category, patterns = rule.get("category"), rule.get("patterns")
     if not isinstance(category, str) or not category:
         raise UsageError("no category", where=place, hint=_FORM)
     if not isinstance(patterns, list) or not patterns:
         raise UsageError(f"no patterns for {category}", where=place, hint=_FORM)
-    compiled = []
     for which, pattern in enumerate(patterns, 1):
-        try:
-            if not isinstance(pattern, str) or not pattern:
-                raise ValueError("it is not text")
-            # Names are looked at in lower case, where a pattern in lower case is found sooner.
-            compiled.append(re.compile(pattern, 0 if pattern == pattern.lower() else re.IGNORECASE))
-        except (ValueError, re.error) as error:
-            what, where = (
-                f"{pattern!r} is no regular expression: {error}",
-                f"{place}, pattern {which}",
-            )
-            hint = "Escape ( [ * + ? with \\ to mean the sign itself."
-            raise UsageError(what, where=where, hint=hint) from error
-    return category, tuple(compiled)
+        compiled(pattern, f"{place}, pattern {which}")
 
 
-def _only(table: dict[str, Any], known: set[str], place: str) -> None:
-    unknown = sorted(set(table) - known)
-    if unknown:
-        hint = f"Known: {', '.join(sorted(known))}. {_FORM}"
-        raise UsageError(f"unknown key {unknown[0]!r}", where=place, hint=hint)
+def _rule(rule: dict[str, Any]) -> tuple[str, tuple[re.Pattern[str], ...]]:
+    # Names are looked at in lower case, where a pattern in lower case is found sooner.
+    return rule["category"], tuple(
+        re.compile(pattern, 0 if pattern == pattern.lower() else re.IGNORECASE)
+        for pattern in rule["patterns"]
+    )
 
 
 def rules(path: str | None = None) -> Rules:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import groupby
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from nsysconv.timeline.account import recorded_around
 from nsysconv.timeline.annotations import name_pattern, named, operators, ranges
 from nsysconv.timeline.arrays import distinct
 from nsysconv.timeline.intervals import Union, union
+from nsysconv.timeline.phase_steps import phase_names, phase_steps
 from nsysconv.timeline.slices import Moment, Percent, Slice
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.windows import common
@@ -25,6 +27,8 @@ from nsysconv.timeline.windows import common
 Interval = tuple[int, int]
 
 _FIRST, _LAST = -schema.TIME_LIMIT_NS, schema.TIME_LIMIT_NS
+# A step that takes so many times the median of its phase is not like the others.
+_WARM_UP = 1.5
 _LISTED_STEPS = "The report `steps` lists them."
 STEP_HINT = (
     "Name what makes a step: --step-range NAME (* stands for anything) or --step-kernel REGEX."
@@ -60,6 +64,11 @@ def slice_times(timeline: Timeline, part: Slice) -> SliceTimes:
         times = _meet(times, _of_steps(timeline, part, part.step))
     if part.range is not None:
         times = _meet(times, _of_range(timeline, part.range))
+    if part.steady:
+        steady, note = _steady(timeline, part)
+        times, notes = _meet(times, steady), (*notes, note)
+    elif part.phase is not None:
+        times = _meet(times, _of_phase(timeline, part))
     launched = {pid: when for pid, when in times.items() if len(when.starts)}
     if not launched:
         hint = "What was asked for does not happen at one time, or takes none."
@@ -141,6 +150,73 @@ def _steps(timeline: Timeline, part: Slice) -> list[found_in.Steps]:
     if not found:
         raise UsageError(f"no steps: {part.step_rule.absent}", hint=STEP_HINT)
     return found
+
+
+def _of_phase(timeline: Timeline, part: Slice) -> dict[int, Union]:
+    found = {}
+    for steps, phases in _steps_of_phases(timeline, part):
+        places = [place for place, phase in enumerate(phases) if phase == part.phase]
+        if places:
+            found[steps.pid] = union(steps.start[places], steps.end[places])
+    if not found:
+        names = phase_names(timeline, part.grammar)
+        hint = available_hint(part.phase, names, "The report `phases` lists them.")
+        raise UsageError(f"no phase {part.phase!r}", hint=hint)
+    return found
+
+
+def _steps_of_phases(timeline: Timeline, part: Slice) -> list[tuple[found_in.Steps, list[str]]]:
+    # The steps of each process with their phases.
+    found = phase_steps(timeline, part.grammar)
+    steps = found.annotated if part.projected else found.steps
+    return [(mine, [found.phase(name) for name in mine.name]) for mine in steps]
+
+
+def _steady(timeline: Timeline, part: Slice) -> tuple[dict[int, Union], Note]:
+    # The longest run of steps of one phase in each process, after those that are long as the first are.
+    steps = [] if part.step_rule else _steps_of_phases(timeline, part)
+    whole_steps = all(found.is_step for found in phase_steps(timeline, part.grammar).used)
+    if part.phase is None and not (steps and whole_steps):
+        steps = [(mine, [""] * len(mine)) for mine in _steps(timeline, part)]
+    elif part.phase is not None:
+        _of_phase(timeline, part)  # which says what phases there are
+    times, kept, warm_up = {}, 0, 0
+    for mine, phases in steps:
+        first = _past_warm_up(mine, phases)
+        run = _longest_run(phases[first:], part.phase)
+        if run is not None:
+            places = slice(first + run[0], first + run[1])
+            times[mine.pid] = union(mine.start[places], mine.end[places])
+            kept += run[1] - run[0]
+        warm_up += first
+    count = sum(len(mine) for mine, _ in steps)
+    others = count - kept - warm_up
+    text = (
+        f"steady: {kept:,} of {count:,} steps, the longest run of one phase; left out: {warm_up:,} of "
+        f"warm-up, {others:,} others"
+    )
+    return times, Note("steady-steps", Severity.INFO, text)
+
+
+def _past_warm_up(steps: found_in.Steps, phases: list[str]) -> int:
+    # How many steps at the beginning take much longer than the median of their phase.
+    lengths, several = steps.lengths, np.array(phases)
+    for place, phase in enumerate(phases):
+        if lengths[place] <= _WARM_UP * np.median(lengths[several == phase]):
+            return place
+    return len(phases)
+
+
+def _longest_run(phases: list[str], wanted: str | None) -> tuple[int, int] | None:
+    # Where the most steps of one phase follow each other, the first of such; None: there is none.
+    best: tuple[int, int] | None = None
+    first = 0
+    for phase, run in groupby(phases):
+        past = first + len(list(run))
+        if wanted in (None, phase) and (best is None or past - first > best[1] - best[0]):
+            best = first, past
+        first = past
+    return best
 
 
 def _places(steps: found_in.Steps, wanted: str) -> list[int]:

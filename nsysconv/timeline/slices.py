@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from typing import Any
 
@@ -27,12 +27,13 @@ class StepRule:
 
     `range` is the name of the ranges that are steps, `*` standing for anything. `kernel` is a regular
     expression: a step ends where a kernel of such a name ends. `graph`: a step ends where the replay of
-    a graph ends.
+    a graph ends. `grammar` is a file of rules on annotations, which say what phase a step is of.
     """
 
     range: str | None = None
     kernel: str | None = None
     graph: bool = False
+    grammar: str | None = None
 
     def __post_init__(self) -> None:
         """Check that there is one at most."""
@@ -59,8 +60,8 @@ class StepRule:
         return "each to a graph's replay" if self.graph else self.range or ""
 
     def __bool__(self) -> bool:
-        """Return whether it says anything."""
-        return self != StepRule()
+        """Return whether it says what makes a step."""
+        return self.range is not None or self.kernel is not None or self.graph
 
 
 ANY_STEPS = StepRule()
@@ -78,20 +79,25 @@ class Slice:
     `NAME[@DOMAIN][#N]`, `#*` for all of that name, and `step` the name of steps (`*` standing for
     anything), a number, or `FIRST:LAST` numbers; they mean the ranges' or steps' own times in their
     process, together, and with `projected` the time of the operations launched in them, and only those.
-    `skip_first` goes from the end of so many steps to the end of the last. `step_range`, `step_kernel`
-    and `step_graph` say what steps are, as `StepRule` does. The rest leaves rows out that are of another
-    device, stream, rank, process, thread or name (`name` is a regular expression that is found somewhere
-    in it); rows of which none of this kind is ever recorded stay.
+    `skip_first` goes from the end of so many steps to the end of the last. `phase` is the name of a
+    phase, all steps of it; `steady` takes of the steps those of the longest run without warm-up.
+    `step_range`, `step_kernel`, `step_graph` and `grammar` say what steps and phases are, as `StepRule`
+    does. The rest leaves rows out that are of another device, stream, rank, process, thread or name
+    (`name` is a regular expression that is found somewhere in it); rows of which none of this kind is
+    ever recorded stay.
     """
 
     time: tuple[Moment | None, Moment | None] | None = None
     range: str | None = None
     step: str | None = None
     skip_first: int = 0
+    phase: str | None = None
+    steady: bool = False
     projected: bool = False
     step_range: str | None = None
     step_kernel: str | None = None
     step_graph: bool = False
+    grammar: str | None = None
     devices: tuple[int, ...] = ()
     streams: tuple[int, ...] = ()
     ranks: tuple[int, ...] = ()
@@ -116,13 +122,14 @@ class Slice:
     @property
     def step_rule(self) -> StepRule:
         """Return what makes the steps."""
-        return StepRule(self.step_range, self.step_kernel, self.step_graph)
+        return StepRule(self.step_range, self.step_kernel, self.step_graph, self.grammar)
 
     def with_steps(self, rule: StepRule) -> Slice:
         """Return the slice with what makes the steps, if it does not say that itself."""
-        if self.step_rule:
-            return self
-        return replace(self, **{f"step_{name}": value for name, value in asdict(rule).items()})
+        made = self if self.grammar is not None else replace(self, grammar=rule.grammar)
+        if made.step_rule:
+            return made
+        return replace(made, step_range=rule.range, step_kernel=rule.kernel, step_graph=rule.graph)
 
     @property
     def is_whole(self) -> bool:
@@ -136,8 +143,9 @@ class Slice:
 
     @property
     def by_range(self) -> bool:
-        """Return whether ranges of the profile say when it begins or ends."""
-        return self.range is not None or self.step is not None or bool(self.skip_first)
+        """Return whether ranges, steps or phases of the profile say when it begins or ends."""
+        named = (self.range, self.step, self.phase)
+        return any(each is not None for each in named) or self.steady or bool(self.skip_first)
 
     @property
     def time_text(self) -> str:
@@ -153,9 +161,11 @@ class Slice:
                 said[field.name] = list(value) if isinstance(value, tuple) else value
         if self.time is not None and not all(isinstance(moment, int) for moment in self.time):
             said = {"time": self.time_text, **said}
-        if self.step is None and not self.skip_first:
+        if self.step is None and not self.skip_first and not self.steady:
             for name in ("step_range", "step_kernel", "step_graph"):
                 said.pop(name, None)
+        if self.phase is None:
+            said.pop("grammar", None)
         return said
 
 

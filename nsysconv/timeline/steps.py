@@ -21,7 +21,7 @@ from nsysconv.timeline.annotations import (
     ranges,
     which_named,
 )
-from nsysconv.timeline.arrays import Array, counts, distinct, factorize, sums, take
+from nsysconv.timeline.arrays import Array, by_group, counts, distinct, factorize, sums, take
 from nsysconv.timeline.events import ApiCalls, GpuOps, OpKind, Spans
 from nsysconv.timeline.intervals import union, union_with
 from nsysconv.timeline.kernel_categories import communicates
@@ -131,7 +131,8 @@ def steps(timeline: Timeline, rule: StepRule = ANY_STEPS) -> list[Steps]:
     """
     rule = resolved(timeline, rule)
     if rule.range is not None:
-        return [by_launches(timeline, mine) for mine in annotated(timeline, rule)]
+        fits = name_pattern(rule.range).fullmatch
+        return [by_launches(timeline, mine) for mine in named_steps(timeline, fits)]
     if not rule:
         return []
     return [_numbered(each.pid, each.end) for each in marks(timeline, rule) if len(each.end) > 1]
@@ -183,18 +184,22 @@ def _numbered(pid: int, edges: Array) -> Steps:
     return Steps(pid, names, [1] * count, edges[:-1], edges[1:])
 
 
-def named_steps(timeline: Timeline, fits: Callable[[str], object]) -> list[Steps]:
-    """Return as `annotated` the ranges and operators of each process whose names fit."""
+def named_steps(
+    timeline: Timeline, fits: Callable[[str], object], *, by_thread: bool = False
+) -> list[Steps]:
+    """Return as `annotated` the ranges and operators of each process, or thread, whose names fit."""
+    parts = [spans.take(which_named(spans, fits)) for spans in _annotations(timeline)]
+    pid, tid, start, end = (
+        np.concatenate([getattr(spans, column) for spans in parts])
+        for column in ("pid", "tid", "start", "end")
+    )
+    name = [spans.names[i] for spans in parts for i in spans.name.tolist()]
+    group, (pids, _) = factorize(pid, tid if by_thread else np.zeros_like(tid))
     found = []
-    candidates = [spans.take(which_named(spans, fits)) for spans in _annotations(timeline)]
-    for pid in distinct(np.concatenate([spans.pid for spans in candidates])).tolist():
-        mine = [spans.take(spans.pid == pid) for spans in candidates]
-        start = np.concatenate([spans.start for spans in mine])
-        end = np.concatenate([spans.end for spans in mine])
-        name = [spans.names[i] for spans in mine for i in spans.name.tolist()]
-        order = np.lexsort((end, start))
-        name = [name[i] for i in order.tolist()]
-        found.append(Steps(pid, name, _occurrences(name), start[order], end[order]))
+    for of, mine in zip(pids.tolist(), by_group(group, len(pids)), strict=True):
+        order = mine[np.lexsort((end[mine], start[mine]))]
+        names = [name[i] for i in order.tolist()]
+        found.append(Steps(of, names, occurrences(names), start[order], end[order]))
     return found
 
 
@@ -280,7 +285,8 @@ def _first_and_last(groups: Array) -> tuple[Array, Array, Array]:
     return groups[first], first, last
 
 
-def _occurrences(names: list[str]) -> list[int]:
+def occurrences(names: list[str]) -> list[int]:
+    """Return per name how often it has occurred, from 1."""
     seen: Counter[str] = Counter()
     occurrence = []
     for name in names:
@@ -414,7 +420,7 @@ def kernel_sums(timeline: Timeline, rule: StepRule = ANY_STEPS) -> Samples | Non
         return None
     ops, found = timeline.ops, _of_launches(timeline, rule, found)
     kernels = np.flatnonzero((ops.kind == OpKind.KERNEL) & ops.timed)
-    step = _places(found, take(ops.pid, kernels), _launched(timeline, kernels))
+    step = places(found, take(ops.pid, kernels), _launched(timeline, kernels))
     kernels, step = kernels[step >= 0], step[step >= 0]
     name_id = timeline.profile.columns("kernel", ("name_id",))["name_id"]
     of_kernel = take(name_id, ops.row[kernels])
@@ -435,7 +441,7 @@ def call_sums(timeline: Timeline, rule: StepRule = ANY_STEPS) -> Samples | None:
     if found is None:
         return None
     calls, found = timeline.calls, _of_launches(timeline, rule, found)
-    step = _places(found, calls.pid, calls.start)
+    step = places(found, calls.pid, calls.start)
     inside = np.flatnonzero((step >= 0) & timeline.calls_in_slice)
     group, (layers, name_ids) = factorize(take(calls.layer, inside), take(calls.name_id, inside))
     pairs, names = zip(layers.tolist(), name_ids.tolist(), strict=True), timeline.call_names
@@ -501,8 +507,11 @@ def _launched(timeline: Timeline, which: Array) -> Array:
     return moment
 
 
-def _places(found: list[Steps], pid: Array, moment: Array) -> Array:
-    # The result has, per moment of a process, which of its steps contains the moment, from 0, or -1.
+def places(found: list[Steps], pid: Array, moment: Array) -> Array:
+    """Return per moment of a process which of its steps contains it, from 0, or -1.
+
+    Of steps that overlap it is the one that began last, if that contains it.
+    """
     place = np.full(len(moment), -1, np.int64)
     for mine in found:
         here = np.flatnonzero(pid == mine.pid)

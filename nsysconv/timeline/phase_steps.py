@@ -1,0 +1,153 @@
+"""Phases of a program, such as prefill and decode: annotated steps, and where their time went.
+
+The chapter docs/definitions/phases.md says what counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from nsysconv.timeline.annotations import operators, ranges
+from nsysconv.timeline.arrays import Array
+from nsysconv.timeline.grammars import PHASE, STEP, TRAIN, Annotation, grammar
+from nsysconv.timeline.intervals import Union, parents, union
+from nsysconv.timeline.steps import Steps, by_launches, named_steps, occurrences, places
+from nsysconv.timeline.timeline import Timeline, cached_whole
+from nsysconv.timeline.windows import Window, common
+
+OUTSIDE = "[outside any step]"
+"""Name of the time that is in no step of a phase."""
+
+# The sorts of annotations, of which a profile's phases are the first that it has.
+_SORTS: tuple[Callable[[Annotation], bool], ...] = (
+    lambda said: said.kind == STEP and said.phase != TRAIN,
+    lambda said: said.kind == PHASE,
+    lambda said: said.kind == STEP,
+)
+
+
+@dataclass(frozen=True)
+class PhaseSteps:
+    """The steps of phases of a profile, of all processes: those of one do not overlap.
+
+    `steps` and `annotated` have the same steps process by process, as they lasted and as they were
+    annotated; `said` is what annotations say, by their text, which is a step's name.
+    """
+
+    said: Mapping[str, Annotation]
+    annotated: list[Steps]
+    steps: list[Steps]
+
+    @property
+    def used(self) -> list[Annotation]:
+        """Return what the annotations of these steps say."""
+        return [self.said[name] for mine in self.steps for name in mine.name]
+
+    def phase(self, name: str) -> str:
+        """Return the phase of a step by its name."""
+        return self.said[name].phase or ""
+
+
+def step_numbers(found: list[Steps], pid: Array, moments: Array) -> Array:
+    """Return the step that each moment of a process lies in, numbered over all processes; -1: in none."""
+    result, offset = np.full(len(pid), -1, np.int64), 0
+    for mine in found:
+        place = places([mine], pid, moments)
+        result = np.where(place >= 0, place + offset, result)
+        offset += len(mine)
+    return result
+
+
+@cached_whole
+def phase_steps(timeline: Timeline, path: str | None = None) -> PhaseSteps:
+    """Return the steps of phases, none where no annotation is known; `path`: a file of further rules."""
+    known = grammar(path)
+    texts = {*ranges(timeline).names, *operators(timeline).names}
+    said = {text: found for text in texts if (found := known.read(text)) is not None}
+    for is_of_sort in _SORTS:
+        wanted = {text for text, found in said.items() if is_of_sort(found)}
+        annotated = _annotated(timeline, said, wanted) if wanted else []
+        if annotated:
+            return PhaseSteps(said, annotated, [by_launches(timeline, mine) for mine in annotated])
+    return PhaseSteps(said, [], [])
+
+
+def _annotated(timeline: Timeline, said: Mapping[str, Annotation], wanted: set[str]) -> list[Steps]:
+    # Those with these texts that count, of each process, in time order.
+    if said[next(iter(wanted))].is_step:
+        found = [_outermost(mine) for mine in named_steps(timeline, wanted.__contains__)]
+    else:
+        threads = named_steps(timeline, wanted.__contains__, by_thread=True)
+        of_process: dict[int, Steps] = {}
+        for mine in (_apart(each, said) for each in threads):
+            before = of_process.get(mine.pid)
+            of_process[mine.pid] = mine if before is None else before.and_these(mine)
+        found = list(of_process.values())
+    ordered = [mine.take(np.lexsort((mine.end, mine.start))) for mine in found]
+    return [replace(mine, occurrence=occurrences(mine.name)) for mine in ordered]
+
+
+def phase_names(timeline: Timeline, path: str | None = None) -> list[str]:
+    """Return the phases that a profile has, in the order in which they begin."""
+    found = phase_steps(timeline, path)
+    begins = [
+        (start, found.phase(name))
+        for mine in found.steps
+        for start, name in zip(mine.start.tolist(), mine.name, strict=True)
+    ]
+    return list(dict.fromkeys(phase for _, phase in sorted(begins)))
+
+
+def _longest_first(mine: Steps) -> Steps:
+    return mine.take(np.lexsort((-mine.end, mine.start)))
+
+
+def _outermost(mine: Steps) -> Steps:
+    # Of annotations inside others the outermost counts: frameworks call each other.
+    mine = _longest_first(mine)
+    before = np.maximum.accumulate(mine.end)[:-1]
+    return mine.take(np.flatnonzero(np.append(True, mine.end[1:] > before)))
+
+
+def _apart(mine: Steps, said: Mapping[str, Annotation]) -> Steps:
+    # Of annotations of a thread inside others of their phase the outermost counts. One that has others in
+    # it is what follows the last of them: PyTorch Lightning computes forward and backward inside the
+    # optimizer's step.
+    mine = _longest_first(mine)
+    numbers: dict[str | None, int] = {}
+    phase = np.array([numbers.setdefault(said[name].phase, len(numbers)) for name in mine.name])
+    parent, _ = parents(mine.start, mine.end)
+    is_inner, above = np.zeros(len(mine), bool), parent
+    while len(at := np.flatnonzero(above >= 0)):
+        holder = above[at]
+        is_inner[at] |= (phase[holder] == phase[at]) & (mine.end[at] <= mine.end[holder])
+        above = np.where(above >= 0, parent[above], -1)
+    mine = mine.take(np.flatnonzero(~is_inner))
+    parent, _ = parents(mine.start, mine.end)
+    inside = np.flatnonzero((parent >= 0) & (mine.end <= mine.end[parent]))
+    start = mine.start.copy()
+    np.maximum.at(start, parent[inside], mine.end[inside])
+    return replace(mine, start=start)
+
+
+# -- whose time it is
+
+
+def owned(mine: list[Steps], span: Window, group: Array, count: int) -> list[Union]:
+    """Return per group which part of a span its steps have; the last one has what is in no step.
+
+    `group` has a number per step, over all processes. Where steps of several processes overlap, the time
+    is that of the one that began first.
+    """
+    start = np.concatenate([np.empty(0, np.int64), *(each.start for each in mine)])
+    end = np.concatenate([np.empty(0, np.int64), *(each.end for each in mine)])
+    order = np.lexsort((end, start))
+    start, end = (np.clip(moments[order], span.start, span.end) for moments in (start, end))
+    reach = np.maximum.accumulate(end)
+    start = np.maximum(start, np.append(span.start, reach[:-1])[: len(start)])
+    found = [common(span.union, union(start, reach, group[order] == i)) for i in range(count - 1)]
+    outside = Union(*union(start, reach).gaps(span.start, span.end))
+    return [*found, common(span.union, outside)]
