@@ -55,14 +55,14 @@ demo: $(PROGRAM)  ## write two runs of a made-up training, say where the time we
 	@$(BIN)/python scripts/write_examples.py $(DEMO) train.nsys-rep faster.nsys-rep
 	$(BIN)/nsysconv $(DEMO)/train.nsys-rep
 	@echo
-	$(BIN)/nsysconv diff $(DEMO)/train.nsys-rep $(DEMO)/faster.nsys-rep steps --step-range 'step *'
+	$(BIN)/nsysconv diff $(DEMO)/train.nsys-rep $(DEMO)/faster.nsys-rep steps
 	@echo
 	@echo "Things to try next:"
 	@echo
 	@echo "  $(BIN)/nsysconv $(DEMO)/train.nsys-rep --open"
 	@echo "  $(BIN)/nsysconv report $(DEMO)/train.nsys-rep kernels idle_host"
 	@echo "  $(BIN)/nsysconv report $(DEMO)/train.nsys-rep --list"
-	@echo "  $(BIN)/nsysconv report $(DEMO)/train.nsys-rep kernels --step 5 --step-range 'step *'"
+	@echo "  $(BIN)/nsysconv report $(DEMO)/train.nsys-rep kernels --step 5"
 	@echo "  $(BIN)/nsysconv diff $(DEMO)/train.nsys-rep $(DEMO)/faster.nsys-rep -o $(DEMO)/diff.html"
 	@echo "  $(BIN)/nsysconv sql $(DEMO)/train.nsys-rep 'select kind, count(*) from v_gpu_op group by kind'"
 

@@ -325,7 +325,7 @@ def test_the_list_says_what_a_target_can_answer(folder: Path) -> None:
 
 def test_what_has_no_steps_and_one_rank_does_not_answer_on_them(folder: Path) -> None:
     rows = {row["report"]: row for row in list_reports(folder / "report1.sqlite").rows()}
-    for name, words in (("stragglers", "several ranks"), ("steps", "no range is called")):
+    for name, words in (("stragglers", "several ranks"), ("steps", "a word with a number that rises")):
         assert rows[name]["answered"] == "no"
         assert words in rows[name]["missing"]
 

@@ -27,11 +27,12 @@ from small_store import (
 )
 
 from nsysconv.diff import comparability
-from nsysconv.diff.comparability import failure, properties_of
+from nsysconv.diff.comparability import Properties, failure, properties_of
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
 from nsysconv.store.location import reading
 from nsysconv.timeline.slices import ANY_STEPS, StepRule
+from nsysconv.timeline.steps import in_slice, steps
 from nsysconv.timeline.timeline import Timeline
 
 KINETO = FIXTURES / "kineto"
@@ -86,15 +87,19 @@ def profile(tmp_path: Path) -> Iterator[Make]:
         yield make
 
 
+def properties(timeline: Timeline, rule: StepRule = ANY_STEPS) -> Properties:
+    return properties_of(timeline, in_slice(timeline, steps(timeline, rule)))
+
+
 def comparability_notes(
-    base: list[Timeline], other: list[Timeline], *, steps: StepRule = ANY_STEPS
+    base: list[Timeline], other: list[Timeline], *, rule: StepRule = ANY_STEPS
 ) -> list[Note]:
-    sides = [[properties_of(timeline, steps) for timeline in side] for side in (base, other)]
+    sides = [[properties(timeline, rule) for timeline in side] for side in (base, other)]
     return comparability.comparability_notes(*sides)
 
 
 def is_empty(side: list[Timeline]) -> bool:
-    return comparability.is_empty(properties_of(timeline, ANY_STEPS) for timeline in side)
+    return comparability.is_empty(properties(timeline) for timeline in side)
 
 
 def unlike(notes: list[Note]) -> set[str]:
@@ -406,7 +411,7 @@ def test_windows_of_several_devices_and_runs(profile: Make) -> None:
 
 def test_steps_of_a_name_that_was_asked_for(profile: Make) -> None:
     base, other = profile(*stepped(2, "epoch {}")[0]), profile(*PLAIN, Range(0, 100, "epoch 1"))
-    assert unlike(comparability_notes([base], [other], steps=StepRule("epoch *"))) == {"steps-differ"}
+    assert unlike(comparability_notes([base], [other], rule=StepRule("epoch *"))) == {"steps-differ"}
 
 
 def test_a_side_is_empty_without_gpu_work(profile: Make) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from conftest import FIXTURES, REAL, name_of, real
-from small_store import Call, Kernel, Memcpy, Operator, Range, answers, opened
+from small_store import Call, Kernel, Memcpy, Operator, Range, answers, cells, opened
 
 import nsysconv
 from nsysconv import Slice
@@ -254,3 +254,13 @@ def test_gpu_columns_are_null_without_links() -> None:
 def test_without_ranges_it_is_not_recorded() -> None:
     with pytest.raises(NotRecorded, match="ranges"):
         answers("ranges", Kernel(0, 10), without=[Fact.RANGES])
+
+
+def test_steps_of_a_word_with_a_number_are_one_row() -> None:
+    """Grouped: `step 1` to `step 3` with the ranges inside; exact names stay apart."""
+    rows = [row for i in range(3) for row in
+            (Range(20 * i, 20 * i + 20, f"step {i}"), Range(20 * i + 5, 20 * i + 10, "forward"))]  # fmt: skip
+    rows.append(Kernel(0, 60))
+    paths = cells("ranges path range_count range_sum_ns", *rows)
+    assert paths == [("step *", 3, 60), ("step */forward", 3, 15)]
+    assert len(cells("ranges path", *rows, range_names="exact")) == 6

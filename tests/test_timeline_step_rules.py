@@ -84,7 +84,8 @@ def test_without_ranges_nothing_is_looked_for() -> None:
 #   kernels         10-40 a  40-50 end   50-80 a  80-90 end  90-99 a  99-110 end
 CALLS = [Call(10 * i, 10 * i + 5, i + 1) for i in range(6)]
 KERNELS = [Kernel(10, 40, 1, name="a"), Kernel(40, 50, 2, name="end"), Kernel(50, 80, 3, name="a"),
-           Kernel(80, 90, 4, name="end"), Kernel(90, 99, 5, name="a"), Kernel(99, 110, 6, name="end")]  # fmt: skip
+           Kernel(80, 90, 4, name="end"), Kernel(90, 99, 5, name="a"),
+           Kernel(99, 110, 6, name="end")]  # fmt: skip
 BY_KERNEL = StepRule(kernel="^end$")
 
 

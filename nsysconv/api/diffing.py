@@ -53,6 +53,9 @@ from nsysconv.store.location import (
 )
 from nsysconv.store.read import Profile
 from nsysconv.timeline.account import accounts
+from nsysconv.timeline.step_rules import resolved
+from nsysconv.timeline.steps import in_slice
+from nsysconv.timeline.steps import steps as steps_of
 from nsysconv.timeline.vendors import vendors_differ
 
 ACCOUNT, CONTRIBUTORS = "account", "contributors"
@@ -299,8 +302,11 @@ def _answers(
         samples=rows.samples_of((*wanted, "steps"), timeline, steps) if with_samples else {},
         accounts=accounts(timeline, steps),
         slice_notes=timeline.slice_notes,
-        properties=comparability.properties_of(timeline, steps),
+        properties=comparability.properties_of(
+            timeline, in_slice(timeline, steps_of(timeline, steps))
+        ),
         sizes=same_work.sizes_of(timeline),
+        step_names=resolved(timeline, steps).range,
     )
     profile.forget()
     return answers

@@ -372,9 +372,10 @@ def export(
 ) -> int:
     """Run `nsysconv export`; return the exit status."""
     asked = PartOptions(**part_keywords(**part))
-    if asked.step_rule and asked.slice is None:
+    if asked.slice is None and (asked.step_rule or asked.grammar):
+        flag = next(name for name in _STEPS if getattr(asked, name)).replace("_", "-")
         hint = "Name some: --step 5, --skip-first 3"
-        raise UsageError("what makes steps, and no steps", hint=hint)
+        raise UsageError(f"--{flag} without steps", hint=hint)
     begin_work()
     exported = api.export_profiles(target, to, output, slice=asked.part, names=names, say=say)
     rows = [f"{count:,} {name}" for name, count in exported.written.counts.items() if count]

@@ -26,10 +26,7 @@ from nsysconv.schema import EVENT_TABLES, SYSTEM_TABLES
 from nsysconv.store.connection import Row
 from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.idle import window
-from nsysconv.timeline.slices import StepRule
-from nsysconv.timeline.step_rules import resolved
-from nsysconv.timeline.steps import in_slice
-from nsysconv.timeline.steps import steps as steps_of
+from nsysconv.timeline.steps import Steps
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import GPU_KINDS, totals
 from nsysconv.timeline.windows import Window
@@ -41,10 +38,10 @@ class Properties:
 
     `devices` and `processes` are the rows of these tables; None among `used_devices` is for
     operations that name none. `op_notes` are on its operations alone. `row_counts` are by event table,
-    `total_count` is of its totals, `step_counts` of each process, whose steps are made as `steps` says.
-    `step_period` is the mean time in ns from one step start to the next, None without steps; the longest
-    if there are several processes. `window_lengths` are by device, in ns; `loading_share` is the largest
-    share of one of these windows that calls took which load code.
+    `total_count` is of its totals, `step_counts` of each process. `step_period` is the mean time in ns
+    from one step start to the next, None without steps; the longest if there are several processes.
+    `window_lengths` are by device, in ns; `loading_share` is the largest share of one of these windows
+    that calls took which load code.
     """
 
     attributes: Mapping[str, Any]
@@ -61,20 +58,18 @@ class Properties:
     op_count: int
     step_counts: tuple[int, ...]
     step_period: float | None
-    steps: StepRule
     window_lengths: Mapping[int, int]
     loading_share: float
     has_graph_intervals: bool
     clocks_disagree: bool
 
 
-def properties_of(timeline: Timeline, steps: StepRule) -> Properties:
-    """Return what a profile is; `steps` is what makes a step."""
+def properties_of(timeline: Timeline, steps: list[Steps]) -> Properties:
+    """Return what a profile is whose steps in the slice are known, by process."""
     profile, ops = timeline.profile, timeline.ops
     summed = [] if len(ops) else totals(timeline, *chain.from_iterable(GPU_KINDS.values()))
     devices = [None if device == MISSING else device for device in timeline.devices]
-    processes = in_slice(timeline, steps_of(timeline, steps))
-    means = [int(mine.end[-1] - mine.start[0]) / len(mine) for mine in processes if len(mine)]
+    means = [int(mine.end[-1] - mine.start[0]) / len(mine) for mine in steps if len(mine)]
     windows = {each: window(timeline, each, timeline.ops_on(each)) for each in timeline.devices}
     spans = {device: span for device, span in windows.items() if span is not None}
     disagree = Fact.API_LINKS in profile.facts and timeline.clocks_disagree
@@ -90,7 +85,7 @@ def properties_of(timeline: Timeline, steps: StepRule) -> Properties:
         row_counts={table: profile.row_count(table) for table in EVENT_TABLES},
         total_count=len(profile.rows("aggregate")),
         op_count=len(ops) or sum(total.count for total in summed),
-        step_counts=tuple(map(len, processes)),
+        step_counts=tuple(map(len, steps)),
         step_period=max(means, default=None),
         window_lengths={device: span.length for device, span in spans.items()},
         loading_share=max((_loading_share(timeline, span) for span in spans.values()), default=0.0),
@@ -98,7 +93,6 @@ def properties_of(timeline: Timeline, steps: StepRule) -> Properties:
         clocks_disagree=disagree,
         # Reading adds to them.
         notes=profile.notes,
-        steps=resolved(timeline, steps),
     )
 
 

@@ -34,7 +34,7 @@ _TIME = Column("time_ns", Unit.NS, "The time that the answer speaks of.", better
 
 @dataclass(frozen=True)
 class ProfileAnswers:
-    """Hold what a comparison needs of one profile."""
+    """Hold what a comparison needs of one profile; `step_names`: the pattern of the names of steps."""
 
     ref: ProfileRef
     properties: Properties
@@ -43,6 +43,7 @@ class ProfileAnswers:
     samples: Mapping[rows.Sampler, Samples | None]
     accounts: Accounts
     slice_notes: tuple[Note, ...]
+    step_names: str | None = None
 
     @property
     def time_per_step(self) -> float | None:
@@ -379,8 +380,8 @@ def tree_report(judged: Judgement, name: str, change: account.ChangeAccount) -> 
         [[profile.reports[TREES[name]] for profile in run] for run in side.runs]
         for side in judged.asked.sides
     )
-    rules = (p.properties.steps for side in judged.asked.sides for p in side.profiles)
-    key, notes = step_key(*(rule.range for rule in rules if rule.range)), judged.work_notes
+    names = (p.step_names for side in judged.asked.sides for p in side.profiles)
+    key, notes = step_key(*filter(None, names)), judged.work_notes
     return compare_trees(name, base, other, name_key=key, steps=change.steps, notes=notes)
 
 

@@ -70,7 +70,9 @@ def recorded(rows: Sequence[Row]) -> list[str]:
     if steps:
         what = next(row["steps"] for row in rows if row["step_count"])
         parts.append(f"{steps:,} {'step' if steps == 1 else 'steps'} ({shorten(what, _NAME)})")
-    return [_while_it_fits(parts, WIDTH, ", ")] if parts else []
+    lines = [_while_it_fits(parts, WIDTH, ", ")] if parts else []
+    phases = next((row["phases"] for row in rows if row["phases"]), None)
+    return [*lines, f"steps by phase: {phases}"] if phases else lines
 
 
 def _are_one_run(rows: Sequence[Row]) -> bool:
@@ -327,7 +329,7 @@ def _sentence(row: Row) -> str:
         return f"{cause[:1].upper()}{cause[1:]}."
     share = human(time, Unit.NS)
     if row["per_step_ns"] is not None:
-        share += f", {human(row['per_step_ns'], Unit.NS)} per step"
+        share = f"{human(row['per_step_ns'], Unit.NS)} per step"
     if row["share_pct"] is not None:
         share = f"{row['share_pct']:.1f} % ({share})"
     if row["kind"] == SAVING:

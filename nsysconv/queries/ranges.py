@@ -29,6 +29,7 @@ from nsysconv.timeline.annotations import (
     OPERATOR,
     PUSH_POP,
     START_END,
+    name_pattern,
     ranges,
     shown_operators,
     shown_ranges,
@@ -37,7 +38,8 @@ from nsysconv.timeline.annotations import (
 from nsysconv.timeline.arrays import counts, grouped_statistics, sums
 from nsysconv.timeline.events import Spans
 from nsysconv.timeline.projection import Projection, launches_outside, projection
-from nsysconv.timeline.range_names import split_name
+from nsysconv.timeline.range_names import GROUPED, group_spans, split_name
+from nsysconv.timeline.step_rules import resolved
 from nsysconv.timeline.timeline import Timeline
 
 _STATISTICS = {
@@ -119,6 +121,10 @@ def compute(timeline: Timeline, request: Request) -> Result:
     """Return one row per path of names, below the range it lies in; siblings longest first."""
     options = request.options
     spans = _spans(timeline, request.range_names, operators_too=options["operators"])
+    steps = resolved(timeline, request.steps).range
+    if steps is not None and request.range_names == GROUPED:
+        is_step = name_pattern(steps).fullmatch
+        spans = group_spans(spans, lambda name: steps if is_step(name) else name)
     tree = nesting.build_tree(spans, apart=spans.kind == START_END)
     any_thread = np.where(tree.spans.kind == START_END, True, options["any-thread"])
     shown = np.flatnonzero(timeline.holds(tree.spans))

@@ -41,6 +41,7 @@ from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.idle import gaps, window
 from nsysconv.timeline.intervals import longest
 from nsysconv.timeline.kernel_categories import ANSWERS, UNKNOWN, YES, uses_tensor_cores
+from nsysconv.timeline.phase_steps import phases_in_words
 from nsysconv.timeline.step_rules import resolved
 from nsysconv.timeline.steps import step_count
 from nsysconv.timeline.timeline import Timeline
@@ -71,6 +72,12 @@ COLUMNS = (
         "steps",
         Unit.TEXT,
         "What is a step: the name of the ranges that are, or what ends one; null: there are none.",
+        brief=False,
+    ),
+    Column(
+        "phases",
+        Unit.TEXT,
+        "Phases of a server's steps, most time first: steps and their median; null: there are none.",
         brief=False,
     ),
     Column("span_start_ns", Unit.NS, f"When the account begins. {_SPAN}"),
@@ -149,6 +156,7 @@ def partial(timeline: Timeline, request: Request) -> list[Row]:
     shared: Row = {"tool": tool}
     if count := step_count(timeline, request.steps):
         shared |= {"step_count": count, "steps": resolved(timeline, request.steps).words}
+        shared["phases"] = phases_in_words(timeline, request.steps)
     return [_row(timeline, device, names, calls) | shared for device in timeline.devices]
 
 

@@ -28,6 +28,7 @@ from nsysconv.notes import Note, Severity
 from nsysconv.phases import phase
 from nsysconv.report import MISSING, ProfileRef
 from nsysconv.store.connection import Connection, Row, TextColumn
+from nsysconv.store.text_tests import TextTest
 from nsysconv.threads import Threads
 
 # Fewer rows than this are read by one thread: opening a connection costs more.
@@ -281,13 +282,8 @@ class Profile:
         self._columns.clear()
         self._names.clear()
 
-    def texts(
-        self, table: str, column: str, prefix: str = "", fits: TextTest | None = None
-    ) -> TextColumn:
-        """Return the texts of a column that begin with `prefix`, in capitals or not; no nulls.
-
-        `fits` makes a further condition on a text.
-        """
+    def texts(self, table: str, column: str, fits: TextTest | None = None) -> TextColumn:
+        """Return the texts of a column that a condition (store/text_tests.py) fits; no nulls."""
         if table not in self.extents:
             return TextColumn(np.empty(0, np.int64), np.empty(0, np.int32), [])
         source = schema.metadata.tables[table]
@@ -296,8 +292,6 @@ class Profile:
         def read(connection: Connection, piece: Extent) -> TextColumn:
             condition = connection.within(source, self.id, piece.first_id, piece.last_id)
             select = sa.select(source.c.id, text).where(condition, text.is_not(None))
-            if prefix:
-                select = select.where(_begins(text, prefix))
             if fits is not None:
                 select = select.where(fits(text))
             return connection.texts(select.order_by(source.c.id))
@@ -365,32 +359,13 @@ class Profile:
         others = {i: "[no name]" if i == MISSING else f"[name {i}]" for i in lost}
         return named | others
 
-    def names_from(self, prefix: str) -> dict[int, str]:
-        """Return the names that begin with `prefix` by id; upper and lower case may count as equal."""
+    def names_that(self, fits: TextTest) -> dict[int, str]:
+        """Return the names that a condition (store/text_tests.py) fits, by id."""
         table = schema.name
         asked = sa.select(table.c.id, table.c.text).where(
-            table.c.profile_id == self.id, _begins(table.c.text, prefix)
+            table.c.profile_id == self.id, fits(table.c.text)
         )
         return {int(row["id"]): str(row["text"]) for row in self._store.rows(asked)}
-
-    def step_names(self, prefixes: Sequence[str]) -> set[str]:
-        """Return the names, and texts of ranges, that begin with one of the prefixes or end in a digit.
-
-        The latter are short ones without a comma, which none of a million names with arguments are.
-        """
-
-        def fits(text: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
-            ends = sa.or_(*(text.like(f"%{digit}") for digit in range(10)))
-            short = sa.func.length(text) <= _LONGEST_STEP
-            numbered = short & text.not_like("%,%") & ends
-            return sa.or_(*(_begins(text, prefix) for prefix in prefixes), numbered)
-
-        table = schema.name
-        asked = sa.select(table.c.text).where(table.c.profile_id == self.id, fits(table.c.text))
-        return {
-            *(str(row["text"]) for row in self._store.rows(asked)),
-            *self.texts("range", "text", fits=fits).texts,
-        }
 
     def longest_name(self) -> int:
         """Return the length of the longest name in characters, 0 where there is none."""
@@ -525,14 +500,6 @@ class Store(AbstractContextManager["Store"]):
 
         with Threads(len(parts)) as pool:
             return list(pool.map(work, parts))
-
-
-_LONGEST_STEP = 60
-TextTest = Callable[[sa.ColumnElement[str]], sa.ColumnElement[bool]]
-
-
-def _begins(text: sa.ColumnElement[str], prefix: str) -> sa.ColumnElement[bool]:
-    return text.startswith(prefix, autoescape=True)
 
 
 def split_extent(extent: Extent) -> list[Extent]:

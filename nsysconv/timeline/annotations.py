@@ -12,6 +12,7 @@ import numpy as np
 from nsysconv import codes
 from nsysconv.report import MISSING
 from nsysconv.store.read import Profile
+from nsysconv.store.text_tests import begins
 from nsysconv.timeline.arrays import Array, among, factorize, take
 from nsysconv.timeline.events import Spans, has_time
 from nsysconv.timeline.range_names import GROUPED, group_spans
@@ -132,9 +133,9 @@ def count_named(timeline: Timeline, pattern: str) -> dict[int, int]:
         for spans in (ranges(timeline), run.take(run.kind == OPERATOR)):
             counts.update(spans.pid[named(timeline, spans, pattern)].tolist())
         return dict(counts)
-    known = profile.names_from(beginning).items()
+    known = profile.names_that(begins(beginning)).items()
     names = np.array(sorted(i for i, text in known if fits(text)), np.int64)
-    own = profile.texts("range", "text", beginning)
+    own = profile.texts("range", "text", begins(beginning))
     rows = own.ids[np.array([bool(fits(text)) for text in own.texts], bool)[own.numbers]]
     for pids in (_pids_of_ranges(profile, names, rows), _pids_of_operators(profile, names)):
         counts.update(pids.tolist())

@@ -5,16 +5,28 @@ The chapter docs/definitions/phases.md says what counts.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from statistics import median
 
 import numpy as np
 
+from nsysconv.report import Unit, human
 from nsysconv.timeline.annotations import operators, ranges
 from nsysconv.timeline.arrays import Array
 from nsysconv.timeline.grammars import PHASE, STEP, TRAIN, Annotation, grammar
 from nsysconv.timeline.intervals import Union, parents, union
-from nsysconv.timeline.steps import Steps, by_launches, named_steps, occurrences, places
+from nsysconv.timeline.slices import StepRule
+from nsysconv.timeline.step_rules import SERVING, resolved
+from nsysconv.timeline.steps import (
+    Steps,
+    by_launches,
+    named_steps,
+    occurrences,
+    places,
+    uncut_by_slice,
+)
 from nsysconv.timeline.timeline import Timeline, cached_whole
 from nsysconv.timeline.windows import Window, common
 
@@ -99,6 +111,23 @@ def phase_names(timeline: Timeline, path: str | None = None) -> list[str]:
         for start, name in zip(mine.start.tolist(), mine.name, strict=True)
     ]
     return list(dict.fromkeys(phase for _, phase in sorted(begins)))
+
+
+def phases_in_words(timeline: Timeline, rule: StepRule) -> str | None:
+    """Return the phases of a server's steps in a slice: how many steps, and the median of each.
+
+    None where the steps say no phases.
+    """
+    if rule.grammar is None and resolved(timeline, rule).range not in SERVING:
+        return None
+    found, lengths = phase_steps(timeline, rule.grammar), defaultdict(list)
+    for mine in uncut_by_slice(timeline, found.steps):
+        for name, length in zip(mine.name, mine.lengths.tolist(), strict=True):
+            lengths[found.phase(name)].append(length)
+    largest = sorted(lengths, key=lambda phase: (-sum(lengths[phase]), phase))
+    words = (f"{phase} {len(lengths[phase]):,} × {human(median(lengths[phase]), Unit.NS)}"
+             for phase in largest)  # fmt: skip
+    return ", ".join(words) or None
 
 
 def _longest_first(mine: Steps) -> Steps:

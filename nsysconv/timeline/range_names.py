@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -80,11 +81,11 @@ def group_name(text: str, *, overloads: bool = False) -> str:
     return name
 
 
-def group_spans(spans: Spans) -> Spans:
+def group_spans(spans: Spans, group: Callable[[str], str] = group_name) -> Spans:
     """Return the spans, named by their groups; those of one group are of one number."""
     numbers: dict[str, int] = {}
     merged = np.array(
-        [numbers.setdefault(group_name(text), len(numbers)) for text in spans.names], np.int32
+        [numbers.setdefault(group(text), len(numbers)) for text in spans.names], np.int32
     )
     if len(numbers) == len(spans.names):
         return replace(spans, names=tuple(numbers))

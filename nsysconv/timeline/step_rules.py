@@ -13,6 +13,7 @@ from nsysconv.errors import UsageError
 from nsysconv.facts import Fact
 from nsysconv.names import called
 from nsysconv.report import MISSING
+from nsysconv.store.text_tests import may_be_step
 from nsysconv.timeline.annotations import name_pattern, ranges
 from nsysconv.timeline.arrays import Array, by_group, distinct, factorize, take
 from nsysconv.timeline.events import OpKind, Spans
@@ -21,11 +22,18 @@ from nsysconv.timeline.kernel_categories import kernel_names
 from nsysconv.timeline.slices import ANY_STEPS, StepRule
 from nsysconv.timeline.timeline import Timeline, cached_whole, cached_whole_small
 
+SERVING = (
+    "step[*",  # SGLang
+    "execute_*context_*_generation_*",  # vLLM
+    "execute_new_*_cached_*",
+    "[Executor] _forward_step *",  # TensorRT-LLM
+)
+"""Names that frameworks give to their steps, which say the phase of each."""
+
 FRAMEWORKS = (
     "ProfilerStep#*",  # PyTorch's profiler
     "[pl][profile]run_training_batch",  # Lightning
-    "step[*",  # SGLang
-    "execute_*context_*_generation_*",  # vLLM
+    *SERVING,
 )
 """Names that frameworks give to their steps; the first of these that a profile has counts."""
 
@@ -44,10 +52,11 @@ def resolved(timeline: Timeline, rule: StepRule) -> StepRule:
     if rule or Fact.RANGES not in profile.facts:
         return rule or (StepRule(FRAMEWORKS[0]) if Fact.OPERATORS in profile.facts else rule)
     literal = [pattern.partition("*")[0] for pattern in FRAMEWORKS]
-    known = profile.step_names(literal)
+    fits = may_be_step(literal)
+    known = {*profile.names_that(fits).values(), *profile.texts("range", "text", fits).texts}
     for pattern in FRAMEWORKS:
-        fits = name_pattern(pattern).fullmatch
-        if any(fits(text) for text in known):
+        is_step = name_pattern(pattern).fullmatch
+        if any(is_step(text) for text in known):
             return StepRule(pattern)
     numbers: dict[str, set[int]] = defaultdict(set)
     for text in known:
@@ -157,7 +166,7 @@ def _ending(timeline: Timeline, rule: StepRule) -> Array:
 
 
 def pattern_of(text: str) -> re.Pattern[str]:
-    """Return a regular expression of a user; raise UsageError for text that is none."""
+    """Return the regular expression that somebody typed; raise UsageError if it has a mistake."""
     try:
         return re.compile(text)
     except re.error as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from nsysconv.store.text_tests import begins
 from nsysconv.timeline.timeline import Timeline
 
 AMD = "AMD"
@@ -37,7 +38,7 @@ def is_of_amd(timeline: Timeline) -> bool:
         return found == {AMD}
     calls = timeline.call_names.values()
     return any(name.startswith("hip") for name in calls) or any(
-        timeline.profile.names_from(prefix) for prefix in _OF_HIP
+        timeline.profile.names_that(begins(prefix)) for prefix in _OF_HIP
     )
 
 

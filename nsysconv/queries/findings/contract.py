@@ -17,6 +17,7 @@ from nsysconv.facts import Fact
 from nsysconv.names import shorten_kernel
 from nsysconv.queries.contract import Array, Request
 from nsysconv.report import MISSING, Unit, human
+from nsysconv.store.text_tests import begins
 from nsysconv.threads import ThreadSafeCache, cached_property
 from nsysconv.timeline.account import Account, account_span, default_account
 from nsysconv.timeline.arrays import among, blocks, counts, distinct, factorize, indices, take
@@ -350,7 +351,7 @@ def frameworks(timeline: Timeline) -> tuple[str, ...]:
     """Return whose words fit, as names in the profile show, the nearest first: pytorch, hip, cuda."""
     profile = timeline.profile
     _, kernels = kernel_names(timeline)
-    is_pytorch = profile.names_from("aten::") or any(
+    is_pytorch = profile.names_that(begins("aten::")) or any(
         "at::native" in (name or "") for name in kernels
     )
     is_hip = any(name.startswith("hip") for name in timeline.call_names.values())
