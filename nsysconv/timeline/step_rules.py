@@ -37,7 +37,7 @@ FRAMEWORKS = (
 )
 """Names that frameworks give to their steps; the first of these that a profile has counts."""
 
-_NUMBERED = re.compile(r"(?P<word>[A-Za-z][A-Za-z _.:/-]{0,40}[#=]? ?)(?P<number>\d{1,9})")
+_NUMBERED = re.compile(r"(?P<word>[A-Za-z][A-Za-z _.:/-]{0,22}[#=]? ?)(?P<number>\d{1,9})")
 _FEWEST = 3
 
 
