@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections import ChainMap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -149,3 +149,59 @@ def cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+_DIMENSIONS = {
+    "TP": r"tp|tensor_(?:model_)?parallel",
+    "PP": r"pp|pipeline_(?:model_)?parallel",
+    "DP": r"dp|data_parallel",
+    "EP": r"ep|expert_(?:model_)?parallel",
+    "CP": r"cp|context_parallel",
+}
+_LEADING = {"TP", "PP", "DP"}
+_ROLES = ("prefill", "decode", "actor", "critic", "rollout", "reference", "reward")
+_NUMBERED = re.compile(
+    rf"(?<![a-z])({'|'.join(_DIMENSIONS)})[-_= ]?(\d{{1,6}})(?!\d)", re.IGNORECASE
+)
+_ROLE = re.compile(rf"(?<![a-z])({'|'.join(_ROLES)})(?![a-z])", re.IGNORECASE)
+
+
+def dimensions_in(text: str) -> str | None:
+    """Return the place in a parallel program that a name says, `TP0 PP1 decode`; None: it says none.
+
+    A dimension with two numbers says nothing, nor do two roles.
+    """
+    numbers: dict[str, set[int]] = {}
+    for dimension, number in _NUMBERED.findall(text):
+        numbers.setdefault(dimension.upper(), set()).add(int(number))
+    known = {name: each.pop() for name, each in numbers.items() if len(each) == 1}
+    if not known.keys() & _LEADING:  # an epoch is called `ep3`, too
+        known = {}
+    roles = {role.lower() for role in _ROLE.findall(text)}
+    return _dimension_words(known, roles.pop() if len(roles) == 1 else None)
+
+
+def dimensions_of_groups(groups: Mapping[str, Sequence[int]], rank: int | None) -> str | None:
+    """Return a rank's place in groups of ranks, by their names (`tp`, `DATA_PARALLEL_GROUP`); None: no
+    group of one dimension holds it.
+    """
+    known: dict[str, int] = {}
+    for name, ranks in groups.items():
+        found = [
+            dimension
+            for dimension, pattern in _DIMENSIONS.items()
+            if re.search(rf"(?<![a-z])(?:{pattern})(?![a-z])", name, re.IGNORECASE)
+        ]
+        if (
+            rank is not None
+            and rank in ranks
+            and len(found) == 1
+            and not re.search("_and_", name, re.IGNORECASE)
+        ):
+            known.setdefault(found[0], list(ranks).index(rank))
+    return _dimension_words(known, None)
+
+
+def _dimension_words(known: Mapping[str, int], role: str | None) -> str | None:
+    words = [f"{name}{known[name]}" for name in _DIMENSIONS if name in known]
+    return " ".join([*words, *([role] if role else [])]) or None

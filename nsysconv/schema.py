@@ -343,6 +343,12 @@ process = _profile_table(
     _column("world_size", "Number of ranks of the run.", Unit.COUNT),
     _text("host", "Host it ran on."),
     _text("job", "Batch system and number of the job, such as `slurm 1234.0`; null: none known."),
+    _text(
+        "dimensions",
+        "Its place in the dimensions of a parallel program, and its role: `TP0 PP1`, `DP3 decode`; null: "
+        "none known.",
+        since=9,
+    ),
 )
 
 thread = _profile_table(

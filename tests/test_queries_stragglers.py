@@ -71,6 +71,24 @@ EXAMPLE: tuple[Rank, ...] = (
 BROADCASTS = (Kernel(100, 110, name=BROADCAST), Kernel(105, 400, name=BROADCAST))
 
 
+STEPS = tuple(Range(start, end, f"ProfilerStep#{number}")
+              for number, (start, end) in enumerate([(90, 250), (290, 450), (490, 620), (690, 820)]))  # fmt: skip
+
+
+def test_in_how_many_steps_a_rank_is_the_worst() -> None:
+    """The others wait for rank 1 in the steps 0, 2 and 3, and for rank 2 in step 1."""
+    ranks = [((*STEPS, *rows), options) for rows, options in EXAMPLE]
+    assert stragglers("worst_step_count worst_step_pct", *ranks) == {0: (0, 0), 1: (3, 75), 2: (1, 25)}
+    assert stragglers("worst_step_count", *EXAMPLE) == {0: None, 1: None, 2: None}
+
+
+def test_of_two_collectives_in_a_step_their_waits_count_together() -> None:
+    """In one step rank 1 comes 10 late, and then rank 0 comes 30 late."""
+    ranks = [at(UTC, Range(90, 400, "ProfilerStep#0"), *reduces((100, 200), (330, 400))),
+             at(UTC, Range(90, 400, "ProfilerStep#0"), *reduces((110, 200), (300, 400)))]  # fmt: skip
+    assert stragglers("worst_step_count", *ranks) == {0: 1, 1: 0}
+
+
 def test_the_example_of_the_documentation() -> None:
     """Arrivals 100 140 110, 310 300 360, 500 530 500, 700 720 700: firsts 100 300 500 700, lasts 140 360
     530 720.

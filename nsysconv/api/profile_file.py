@@ -25,7 +25,7 @@ from nsysconv.facts import Fact
 from nsysconv.importers import detection
 from nsysconv.importers.contract import Importer, Options
 from nsysconv.importers.probe import Probe
-from nsysconv.launch import cores
+from nsysconv.launch import cores, dimensions_in
 from nsysconv.notes import Note, Severity
 from nsysconv.store.filesystem import private_folder
 from nsysconv.store.location import reading, writing
@@ -47,7 +47,7 @@ _RANKS = frozenset({Fact.RANKS})
 _USER = "--rank-from"
 # These columns of a claim belong to its rank, and mean nothing for another rank.
 _WITH_RANK = ("local_rank", "world_size")
-_WITHOUT_RANK = ("host", "job")
+_WITHOUT_RANK = ("host", "job", "dimensions")
 
 # -- which rank a recording is of
 
@@ -62,6 +62,7 @@ class RankClaim:
     world_size: int | None = None
     host: str | None = None
     job: str | None = None
+    dimensions: str | None = None
     guessed: bool = False
 
 
@@ -94,9 +95,9 @@ def rank_claims(
     if own is not None and (own.report is None or Path(own.report).stem == path.stem):
         voice = "the record beside it"
         claims.append(RankClaim(voice, own.rank, own.local_rank, own.world_size, own.host, own.job))
-    guess = rank_in_name(path)
-    if guess is not None:
-        claims.append(RankClaim("the file's name", guess, guessed=True))
+    guess, place = rank_in_name(path), dimensions_in(path.name)
+    if guess is not None or place is not None:
+        claims.append(RankClaim("the file's name", guess, dimensions=place, guessed=True))
     return claims
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from nsysconv.codes import API_LAYERS, DIRECTIONS, MEMORY_KINDS
 from nsysconv.facts import Fact
+from nsysconv.launch import dimensions_in
 from nsysconv.queries.contract import Array, ColumnValues, Query, Request, Result
 from nsysconv.report import MISSING, Better, Column, Unit
 from nsysconv.timeline.arrays import Statistics, blocks, factorize, percent, take
@@ -67,6 +68,13 @@ RANK = Column(
     key=True,
 )
 PROCESS_RANK = Column("rank", Unit.ID, "Rank of the process; null: none known.", key=True)
+DIMENSIONS = Column(
+    "dimensions",
+    Unit.TEXT,
+    "Its place in a parallel program, and its role: TP0 PP1, DP3 decode; null: none known.",
+    brief=False,
+    optional=True,
+)
 PID = Column("pid", Unit.ID, "The process.", key=True)
 TID = Column("tid", Unit.ID, "The thread.", key=True)
 DEVICE = Column("device_id", Unit.ID, "The device, as the profile numbers it.", key=True)
@@ -105,6 +113,14 @@ def statistics_columns(
         )
         for name, doc in docs.items()
     )
+
+
+def dimensions_by_process(timeline: Timeline) -> dict[int, str | None]:
+    """Return the values of DIMENSIONS by pid: as the source or its name says, else the process's name."""
+    return {
+        int(row["pid"]): row["dimensions"] or dimensions_in(row["name"] or "")
+        for row in timeline.profile.rows("process")
+    }
 
 
 # -- per step

@@ -9,9 +9,11 @@ import numpy as np
 
 from nsysconv.facts import Fact
 from nsysconv.queries.columns import (
+    DIMENSIONS,
     PROFILE,
     RANK,
     count_column,
+    dimensions_by_process,
     outer_call_time,
     sum_column,
     values_by_column,
@@ -28,6 +30,7 @@ COLUMNS = (
     RANK,
     Column("pid", Unit.ID, "Process number.", key=True),
     Column("process", Unit.TEXT, "Name of the program."),
+    DIMENSIONS,
     count_column("thread_count", "Threads with API calls.", brief=False),
     count_column("api_call_count", "API calls."),
     sum_column(
@@ -46,6 +49,7 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
     facts = profile.facts
     has_threads = facts >= {Fact.THREADS, Fact.API_CALLS}
     rows: list[dict[str, Any]] = []
+    dimensions = dimensions_by_process(timeline)
     for process in sorted(profile.rows("process"), key=lambda row: int(row["pid"])):
         pid = process["pid"]
         if not timeline.in_processes(np.array([pid])).all():
@@ -56,6 +60,7 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
                 "rank": process["rank"],
                 "pid": pid,
                 "process": process["name"],
+                "dimensions": dimensions[pid],
                 "thread_count": _thread_count(calls, own_calls) if has_threads else None,
                 "api_call_count": int(own_calls.sum())
                 if Fact.API_CALLS in facts

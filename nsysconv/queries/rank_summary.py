@@ -12,9 +12,11 @@ from nsysconv.facts import Fact
 from nsysconv.queries import kernel_categories
 from nsysconv.queries.columns import (
     DEVICE,
+    DIMENSIONS,
     PROFILE,
     WINDOW,
     count_column,
+    dimensions_by_process,
     duration_column,
     key_column,
     outer_call_time,
@@ -70,6 +72,7 @@ COLUMNS = (
         brief=False,
     ),
     Column("host", Unit.TEXT, "Where it ran."),
+    DIMENSIONS,
     duration_column(
         "window_ns", "Length of the window, of this process's operations on the device. " + WINDOW
     ),
@@ -118,6 +121,7 @@ _OF_RANK = (
     "rank_count",
     "cycle_count",
     "host",
+    "dimensions",
 )
 
 Row = dict[str, Any]
@@ -133,7 +137,7 @@ def partial(timeline: Timeline, request: Request) -> list[Row]:
     pids = [pid for pid, row in processes.items() if row["rank"] is not None]
     if not pids:
         pids = _with_events(timeline) or sorted(processes)
-    rows = []
+    rows, dimensions = [], dimensions_by_process(timeline)
     for pid in sorted(pids):
         if not timeline.in_processes(np.array([pid])).all():
             continue
@@ -142,6 +146,7 @@ def partial(timeline: Timeline, request: Request) -> list[Row]:
             "rank": process.get("rank"),
             "pid": None if pid == MISSING else pid,
             "host": process.get("host") or profile.attributes["host"],
+            "dimensions": dimensions.get(pid),
             "api_sum_ns": outer_call_time(timeline, pid),
             "mpi_union_ns": _mpi_time(timeline, pid),
         }

@@ -13,9 +13,11 @@ from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
 from nsysconv.queries.columns import (
     DEVICE,
+    DIMENSIONS,
     PROCESS_RANK,
     PROFILE,
     count_column,
+    dimensions_by_process,
     duration_column,
     key_column,
     sum_column,
@@ -24,7 +26,7 @@ from nsysconv.queries.columns import (
 from nsysconv.queries.contract import Array, OverRanks, Query, Request, Result
 from nsysconv.queries.cycles import Cycles, cycles_of
 from nsysconv.queries.kernel_categories import RULES
-from nsysconv.report import Column, ProfileRef, Unit
+from nsysconv.report import MISSING, Column, ProfileRef, Unit
 from nsysconv.timeline.arrays import percent, sums
 from nsysconv.timeline.clock_offsets import ClockOffset, time_of_day
 from nsysconv.timeline.collective_groups import CollectiveGrouper, CollectiveGroups
@@ -36,15 +38,17 @@ from nsysconv.timeline.collectives import (
     foreign_communicators,
     sends_and_receives,
 )
+from nsysconv.timeline.steps import STEP_FACTS, Steps, steps, uncut_by_slice
 from nsysconv.timeline.timeline import Timeline
 
 _ANY_OF = {Fact.KERNELS, Fact.MPI_CALLS}
-_USES = {*_ANY_OF, Fact.COLLECTIVES, Fact.RANKS, Fact.UTC}
+_USES = {*_ANY_OF, Fact.COLLECTIVES, Fact.RANKS, Fact.UTC, *STEP_FACTS}
 COLUMNS = (
     PROFILE,
     PROCESS_RANK,
     Column("pid", Unit.ID, "The process.", key=True, brief=False),
     DEVICE,
+    DIMENSIONS,
     count_column("collective_count", "Collectives that this rank and another one took part in."),
     count_column(
         "last_count",
@@ -73,6 +77,20 @@ COLUMNS = (
         adds=True,
     ),
     Column(
+        "worst_step_count",
+        Unit.COUNT,
+        "Steps in which the others waited longer for it than for any other rank; null: it has no steps.",
+        better="less",
+        optional=True,
+    ),
+    Column(
+        "worst_step_pct",
+        Unit.PCT,
+        "These as a share of the steps in which ranks waited: what recurs in most steps is no accident.",
+        better="less",
+        optional=True,
+    ),
+    Column(
         "clock_offset_ns",
         Unit.NS,
         "Its time of day less that of the first rank, as the ends of collectives tell it, taken off "
@@ -97,18 +115,31 @@ COLUMNS = (
 
 Unmatched = tuple[int, int]
 """Collectives that cannot be matched by number: those of MPI, and kernels that send and receive."""
-Partial = tuple[int | None, list[CollectiveCalls], Unmatched]
+
+
+@dataclass(frozen=True)
+class Partial:
+    """The collectives of one profile, and by process its steps and its place in the parallel program.
+
+    `utc` is the time of day of its zero.
+    """
+
+    utc: int | None
+    arrived: list[CollectiveCalls]
+    unmatched: Unmatched
+    steps: Mapping[int, Steps]
+    dimensions: Mapping[int, str | None]
 
 
 def partial(timeline: Timeline, request: Request) -> Partial:
-    """Return the time of day of the profile's zero, its collectives, and what cannot be matched."""
-    return (
+    """Return the collectives of a profile, and what cannot be matched."""
+    rules = request.options["rules"]
+    return Partial(
         time_of_day(timeline),
-        collective_calls(timeline, request.options["rules"]),
-        (
-            foreign_communicators(timeline),
-            sends_and_receives(timeline, request.options["rules"]),
-        ),
+        collective_calls(timeline, rules),
+        (foreign_communicators(timeline), sends_and_receives(timeline, rules)),
+        {mine.pid: mine for mine in uncut_by_slice(timeline, steps(timeline, request.steps))},
+        dimensions_by_process(timeline),
     )
 
 
@@ -120,13 +151,15 @@ class _Collectives:
         self.limit = request.limit
         self.meetings = CollectiveGrouper()
         self._profiles: list[ProfileRef] = []
+        self._partials: list[tuple[Mapping[int, Steps], Mapping[int, str | None]]] = []
         self._unmatched = (0, 0)
 
     def add(self, ref: ProfileRef, partial: Partial) -> None:
         """Add one profile's collectives."""
-        utc, arrived, (calls, kernels) = partial
+        calls, kernels = partial.unmatched
         self._profiles.append(ref)
-        self.meetings.add(utc, arrived)
+        self._partials.append((partial.steps, partial.dimensions))
+        self.meetings.add(partial.utc, partial.arrived)
         self._unmatched = self._unmatched[0] + calls, self._unmatched[1] + kernels
 
     @cached_property
@@ -147,7 +180,8 @@ class _Collectives:
         labels = [*self.cycles.numbers]
         members = [
             {"profile": labels[member.profile], "rank": member.rank, "pid": member.pid,
-             "device_id": member.device, "number": number}
+             "device_id": member.device, "number": number,
+             "dimensions": self._partials[member.profile][1].get(member.pid or MISSING)}
             for number, member in enumerate(self.meetings.participants)
         ]  # fmt: skip
         for row, *further in self.cycles.by_process(members, "rank", "pid", "device_id"):
@@ -158,7 +192,7 @@ class _Stragglers(_Collectives):
     def result(self) -> Result:
         """Return one row per process and device; the one that came latest in all first."""
         matched, clocks, notes = self.matched()
-        rows = []
+        rows, worst = [], self._worst_steps(matched)
         for row, numbers in self.processes():
             of_cycles = [self.meetings.participants[number] for number in numbers]
             known = [(each, clock) for each in of_cycles if (clock := clocks[each.profile])]
@@ -170,6 +204,7 @@ class _Stragglers(_Collectives):
                 row |= {
                     "alone_count": int(np.count_nonzero(alone)),
                     **_lateness(matched, numbers, collectives[shown], start[shown]),
+                    **worst.get(numbers[0], {}),
                     "clock_offset_ns": clock.offset,
                     "clock_uncertainty_ns": clock.uncertainty,
                     "clock_drift_ppm": clock.drift_ppm,
@@ -177,6 +212,34 @@ class _Stragglers(_Collectives):
             rows.append(row)
         rows.sort(key=lambda row: -(row.get("late_sum_ns") or 0))
         return Result(values_by_column(rows, COLUMNS), notes=notes)
+
+    def _worst_steps(self, matched: CollectiveGroups) -> dict[int, dict[str, Any]]:
+        # By a participant's number in how many steps the others waited longest for it. Ranks go through
+        # their steps together, so the n-th step of each is one.
+        caused: dict[int, Array] = {}
+        for number, one in enumerate(self.meetings.participants):
+            mine = self._partials[one.profile][0].get(one.pid or MISSING)
+            if mine is None:
+                continue
+            which, start, _, shown, _ = self.meetings.rows(one)
+            place = np.searchsorted(mine.start, start, side="right") - 1
+            last = (matched.last_who[which] == number) & (matched.count[which] > 1) & (shown != 0)
+            last &= (place >= 0) & (start < mine.end[place])
+            caused[number] = sums(place[last], matched.wait_sum[which[last]], len(mine))
+        length = max(map(len, caused.values()), default=0)
+        by_step = np.zeros((len(caused), length), np.int64)
+        for row, waits in zip(by_step, caused.values(), strict=True):
+            row[: len(waits)] = waits
+        waited = by_step.max(axis=0, initial=0) > 0
+        worst = by_step.argmax(axis=0)[waited] if len(caused) else np.empty(0, np.int64)
+        times = np.bincount(worst, minlength=len(caused)).tolist()
+        return {
+            number: {
+                "worst_step_count": count,
+                "worst_step_pct": float(percent(count, int(waited.sum()) or 1)),
+            }
+            for number, count in zip(caused, times, strict=True)
+        }
 
 
 def _notes(

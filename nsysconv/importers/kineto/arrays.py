@@ -280,6 +280,7 @@ class RecordingIndex:
                 "name": self._name(pid, names.get(pid, names.get(number_of(pid)))),
                 "rank": findings.ranks.get(pid) if only.rank is None else only.rank,
                 "world_size": only.world_size,
+                "dimensions": only.dimensions,
                 "host": metadata.host,
             }
             for pid in sorted(self.pids)

@@ -12,7 +12,7 @@ import os
 import re
 import zlib
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -22,6 +22,7 @@ from isal import isal_zlib
 
 from nsysconv.errors import InputError
 from nsysconv.importers.kineto import ADVICE_WHERE_SET
+from nsysconv.launch import dimensions_of_groups
 
 GZIP = b"\x1f\x8b"
 
@@ -414,6 +415,7 @@ class Metadata:
     host: str | None = None
     rank: int | None = None
     world_size: int | None = None
+    dimensions: str | None = None
     devices: dict[int, dict[str, Any]] = field(default_factory=dict)
     damaged: int = 0
     further_events: int = 0
@@ -442,6 +444,7 @@ class Metadata:
         if isinstance(distributed, dict):
             self.rank = _number(distributed.get("rank"), self.rank)
             self.world_size = _number(distributed.get("world_size"), self.world_size)
+            self.dimensions = dimensions_of_groups(_groups(distributed), self.rank)
         devices = values.get("deviceProperties")
         for device in devices if isinstance(devices, list) else ():
             if isinstance(device, dict) and _fits(device.get("id")):
@@ -459,6 +462,18 @@ class Metadata:
         """Return the newest CUDA that the driver supports: 12040 is 12.4."""
         number = self.numbers.get("cuda_driver_version")
         return None if number is None else f"CUDA {number // 1000}.{number % 1000 // 10}"
+
+
+def _groups(distributed: Mapping[str, Any]) -> dict[str, list[int]]:
+    # The ranks of each process group, by what it is called.
+    config = distributed.get("pg_config")
+    rows = config.values() if isinstance(config, dict) else config
+    found: dict[str, list[int]] = {}
+    for row in rows if isinstance(rows, Iterable) else ():
+        ranks = row.get("ranks") if isinstance(row, dict) else None
+        if isinstance(ranks, list) and all(isinstance(rank, int) for rank in ranks):
+            found.setdefault(str(row.get("pg_desc") or row.get("pg_name")), ranks)
+    return found
 
 
 def _parse_known_keys(text: str) -> dict[str, Any]:
