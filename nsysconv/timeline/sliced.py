@@ -228,7 +228,7 @@ class _Sliced(Timeline):
         super().__init__(whole.profile)
         self.whole = whole
         self._part = part
-        self._name = _pattern(part.name)
+        self._name = regular_expression(part.name)
         self._tids = frozenset(part.threads) or None
         with self._named_profile():
             self._pids = self._processes()
@@ -524,7 +524,8 @@ def _in_times(pid: Array, times: Mapping[int, Interval], start: Array, end: Arra
     return kept
 
 
-def _pattern(text: str | None) -> re.Pattern[str] | None:
+def regular_expression(text: str | None) -> re.Pattern[str] | None:
+    """Return a user's pattern compiled, None for None; raise UsageError if it cannot be."""
     if text is None:
         return None
     try:
