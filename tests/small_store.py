@@ -330,15 +330,15 @@ class Metric(NamedTuple):
 
 
 Op = Kernel | Memcpy | Memset | Migration | Graph
-Event = (Op | GraphNode | Call | Range | Operator | OsrtCall | Switch | CpuSample | MpiCall | Collective | Fault
-         | Overhead | Sync | Memory | Metric)  # fmt: skip
+Event = (Op | GraphNode | Call | Range | Operator | OsrtCall | Switch | CpuSample | MpiCall | Collective
+         | Fault | Overhead | Sync | Memory | Metric)  # fmt: skip
 Row = Event | Total
 TOTALS = frozenset(fact for fact in Fact if fact.value.endswith("_totals"))
 EVENTS = frozenset(Fact) - TOTALS
 _TABLES: dict[type, str] = {
     Kernel: "kernel", Memcpy: "memcpy", Memset: "memset", Migration: "unified_memory_event",
-    Graph: "graph_launch", GraphNode: "graph_node", Call: "api_call", Range: "range", Operator: "operator",
-    Overhead: "overhead", Sync: "sync", OsrtCall: "osrt_call", MpiCall: "mpi_call",
+    Graph: "graph_launch", GraphNode: "graph_node", Call: "api_call", Range: "range",
+    Operator: "operator", Overhead: "overhead", Sync: "sync", OsrtCall: "osrt_call", MpiCall: "mpi_call",
     Switch: "cpu_switch", CpuSample: "cpu_sample",
     Collective: "collective", Fault: "page_fault", Memory: "memory_event", Metric: "metric_sample",
 }  # fmt: skip

@@ -107,6 +107,12 @@ def test_graphs_of_two_processes_and_of_two_devices() -> None:
         (0, 1, None, "graph 2", 12.0), (1, 2, 0, "graph 2", 5.0)]  # fmt: skip
 
 
+def test_what_runs_outside_has_the_rank_of_its_only_process() -> None:
+    assert answers("graphs", *EXAMPLE, ranks={1: 3})[-1]["rank"] == 3
+    two = answers("graphs", *EXAMPLE, Kernel(400, 405, 9, pid=2), ranks={1: 3, 2: 4})
+    assert [row["rank"] for row in two] == [3, None]
+
+
 def test_nodes_whose_launch_is_not_recorded_share_its_correlation_id() -> None:
     nodes = node(10, 20, 1, A, "a"), node(20, 30, 1, B, "b"), node(50, 60, 2, A, "a")
     (graph, _) = answers("graphs", *nodes)

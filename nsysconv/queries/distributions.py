@@ -178,7 +178,9 @@ _BY_INSTANCE = (
     *_NAMED,
     count_column("instance_count", "Processes and devices that have one of that number."),
     *(
-        duration_column(f"{each}_{end}_ns", f"{word} of `{each}_ns`.", real=end == "med")
+        duration_column(
+            f"{each}_{end}_ns", f"{word} of `{each}_ns`.", real=end == "med", brief=end != "med"
+        )
         for each in _TIMES
         for end, word in (("min", "Least"), ("med", "Median"), ("max", "Greatest"))
     ),

@@ -223,7 +223,12 @@ class _Rows:
         is_outside = np.ones(len(self._timeline.whole.ops), bool)
         is_outside[self._found.place] = False
         ops = self._timeline.ops.take(is_outside[self._timeline.ops_in_slice])
-        return {"graph": OUTSIDE, "gpu_op_count": len(ops), "gpu_op_sum_ns": int(ops.dur.sum())}
+        return {
+            "rank": self._timeline.rank_of(ops.pid),
+            "graph": OUTSIDE,
+            "gpu_op_count": len(ops),
+            "gpu_op_sum_ns": int(ops.dur.sum()),
+        }
 
 
 def _plain(column: Any) -> list[Any]:
