@@ -255,6 +255,18 @@ LABELS: dict[str, list[tuple[Any, ...]]] = {
         (2, None, 1552, 1728, 3104, 9611),
         (None, None, None, None, 4704, None),
     ],
+    "nsys_rep/NVIDIA+JAX-Toolbox__pdl_two_producers_514899.nsys-rep": [
+        (25, 3, 49_440, 52_480, 2_164_608, 4352),
+        (None, None, None, None, 1_832_704, None),
+    ],
+    "nsys_rep/NVIDIA+JAX-Toolbox__nsys_report_benchmark_3e2878.nsys-rep": [
+        (1000, None, 3040, 3072, 3_029_632, 2176),
+        (None, None, None, None, 5_107_776, None),
+    ],
+    "nsys_rep/gametekker+mamba_versions__report3_38a63c.nsys-rep": [
+        (394, None, 13_379_334.5, 13_391_751, 5_271_564_585, 11_976_234.5),
+        (None, None, None, None, 5_110_963_276, None),
+    ],
 }  # fmt: skip
 LABELED = ("replay_count", "node_count", "replay_med_ns", "replay_p99_ns", "gpu_op_sum_ns",
            "launch_med_ns")  # fmt: skip
@@ -262,9 +274,20 @@ LABELED = ("replay_count", "node_count", "replay_med_ns", "replay_p99_ns", "gpu_
 
 @real
 @pytest.mark.parametrize("path", LABELS, ids=lambda name: name[-30:])
-def test_what_real_files_have(path: str) -> None:
+def test_replays_of_real_files(path: str) -> None:
     (report,) = nsysconv.report_on(REAL / path, "graphs")
     assert [picked(row, *LABELED) for row in report.rows()] == LABELS[path]
     advised = [note.text for note in report.notes if note.slug == "graphs-without-nodes"]
     assert len(advised) == (report.rows()[0]["recorded"] == "graph")
     assert all("--cuda-graph-trace=node" in text for text in advised)
+
+
+@real
+def test_kernels_of_a_real_graph() -> None:
+    """Nodes with numbers: two producers and their consumer in each of 25 replays."""
+    path = "nsys_rep/NVIDIA+JAX-Toolbox__pdl_two_producers_514899.nsys-rep"
+    (report,) = nsysconv.report_on(REAL / path, "graphs:by=kernel")
+    found = [(row["name"].partition("(")[0], *picked(row, *LABELED[4:5], "gpu_op_count"))
+             for row in report.rows()]  # fmt: skip
+    assert found == [("producer1Kernel", 1_069_792, 25), ("producer2Kernel", 1_008_160, 25),
+                     ("consumerKernel", 86_656, 25)]  # fmt: skip
