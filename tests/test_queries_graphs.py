@@ -153,12 +153,18 @@ def test_in_what_a_node_was_captured() -> None:
         Range(0, 100, "layer"), Operator(10, 20, "aten::mm"),
         # `b` was made in the operator and cloned twice, `c` in the range alone.
         GraphNode(15, original), GraphNode(150, again, original), GraphNode(160, B, again),
-        # `a` in the operator, too: what the program called it counts.
-        GraphNode(30, C), GraphNode(12, A),
+        # `a` in the operator, too: what the program called it counts. `d` was made outside of all.
+        GraphNode(30, C), GraphNode(12, A), GraphNode(130, C + 1),
         launch(200, 205, 1), node(210, 250, 1, A, "a", annotation="layers.0.mlp"),
         node(250, 280, 1, B, "b"), node(280, 300, 1, C, "c"), node(300, 310, 1, C + 1, "d"))  # fmt: skip
     assert [picked(row, "name", "captured_in") for row in rows] == [
         ("a", "layers.0.mlp"), ("b", "aten::mm"), ("c", "layer"), ("d", None)]  # fmt: skip
+
+
+def test_an_annotation_and_an_operator_of_one_name_are_one() -> None:
+    (row,) = answers("graphs:by=kernel", Operator(0, 100, "mlp"), GraphNode(15, B), launch(200, 205, 1),
+                     node(210, 250, 1, A, "a", annotation="mlp"), node(250, 280, 1, B, "a"))  # fmt: skip
+    assert picked(row, "captured_in", "gpu_op_count") == ("mlp", 2)
 
 
 NODE = st.tuples(st.integers(0, 2), st.integers(0, 9), st.integers(0, 9))

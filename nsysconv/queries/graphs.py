@@ -126,11 +126,9 @@ class _Rows:
         """Return how to record the operations of graphs, where they were not."""
         advice = self._timeline.profile.advice.get(Fact.GRAPH_NODES)
         whole = int(np.count_nonzero(self._found.is_whole[self._shown]))
-        if not whole or not advice:
-            return ()
-        return (
-            Note("graphs-without-nodes", Severity.INFO, f"graphs without nodes: {advice}", whole),
-        )
+        text = f"graphs without nodes: {advice}"
+        note = Note("graphs-without-nodes", Severity.INFO, text, whole)
+        return (note,) if whole and advice else ()
 
     def by_graph(self) -> dict[str, Any]:
         """Return the values of `COLUMNS`."""
@@ -197,20 +195,13 @@ class _Rows:
         return {**self._keys(graph[order]), **rows_at(values, order)}
 
     def _keys(self, shown: Array) -> dict[str, Any]:
-        found = self._found
-        first = np.zeros(self._count, np.int64)
-        first[found.replays.graph[::-1]] = found.replays.first[
-            ::-1
-        ]  # the first of each graph stays
+        found, first = self._found, np.zeros(self._count, np.int64)
+        graph, op = found.replays.graph[::-1], found.replays.first[::-1]
+        first[graph] = op  # written backwards, the first one stays
+        columns = (found.exec_id, found.node_count, self._label[first])
         names = [
             f"{count} nodes from {self._texts[label]}" if number == MISSING else f"graph {number}"
-            for number, count, label in zip(
-                *(
-                    each[shown].tolist()
-                    for each in (found.exec_id, found.node_count, self._label[first])
-                ),
-                strict=True,
-            )
+            for number, count, label in np.stack(columns)[:, shown].T.tolist()
         ]
         return {
             "rank": [self._timeline.ranks.get(pid) for pid in found.pid[shown].tolist()],
@@ -241,13 +232,8 @@ GRAPHS = Query(
     title="Graphs",
     any_of={Fact.GRAPH_LAUNCHES, Fact.GRAPH_NODES, Fact.API_LINKS},
     uses={
-        Fact.KERNELS,
-        Fact.GRAPH_NODES,
-        Fact.RANKS,
-        Fact.OPERATORS,
-        Fact.RANGES,
-        *GPU_OP_FACTS,
-        *CALL_FACTS,
+        *(Fact.KERNELS, Fact.GRAPH_NODES, Fact.RANKS, Fact.OPERATORS, Fact.RANGES),
+        *(*GPU_OP_FACTS, *CALL_FACTS),
     },
     options=(
         Option("by", "graph", "A row per graph, or per graph and kernel in it: graph, kernel."),

@@ -115,9 +115,12 @@ def captured_in(timeline: Timeline, found: Graphs) -> tuple[Array, tuple[str, ..
     calls = operator_calls(timeline.whole, True)
     which, (rows,) = factorize(row[asked])
     at = node_at(calls, calls.rows, *(made[each][rows] for each in ("pid", "tid", "start_ns")))
-    named = np.append(calls.spans.name, 0)[at] + len(texts)
-    result[asked] = np.where(at >= 0, named, -1)[which]
-    return result, (*texts, *calls.spans.names)
+    # What the program called so and an operator of that name are one.
+    numbers = {text: number for number, text in enumerate(texts)}
+    of_name = [numbers.setdefault(text, len(numbers)) for text in calls.spans.names]
+    named = np.append(np.array(of_name, np.int64)[calls.spans.name], -1)[at]
+    result[asked] = named[which]
+    return result, tuple(numbers)
 
 
 def _columns(timeline: Timeline, ops: GpuOps, name: str) -> Array:
