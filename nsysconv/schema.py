@@ -37,7 +37,8 @@ VERSIONS: dict[int, str] = {
     8: "What is not believed: the table `implausible`, `profile.examined`, `note.of`.",
     9: "Threads: the tables `cpu_switch` and `cpu_sample`. Devices: clocks, threads of a warp and "
     "of an SM. Source lines: the table `cpu_line`. Memory: the table `memory_block`; segments and "
-    "failed allocations in `memory_event`. Callers of API calls; which call recorded an event.",
+    "failed allocations in `memory_event`. Callers of API calls; which call recorded an event. "
+    "Annotations of graph nodes.",
 }
 """One line per version: what changed."""
 
@@ -162,6 +163,11 @@ def _where_on_gpu() -> tuple[sa.Column[int], ...]:
 def _green_context() -> sa.Column[int]:
     what = "The green context it ran in, `context.context_id`; 0 or null: none."
     return _column("green_context_id", what)
+
+
+def _annotation() -> sa.Column[int]:
+    what = "What the program called the part of a graph's capture that made its node, `name.id`."
+    return _column("annotation_id", what, since=9)
 
 
 def _thread(since: int = 1) -> tuple[sa.Column[int], sa.Column[int]]:
@@ -442,6 +448,7 @@ kernel = _event_table(
         "graph_node_id",
         "The graph node it came from, `graph_node.graph_node_id`; 0 or null: no graph.",
     ),
+    _annotation(),
 )
 
 memcpy = _event_table(
@@ -457,6 +464,7 @@ memcpy = _event_table(
     _column("peer_device_id", "The other device of a peer copy, `device.device_id`."),
     _column("copy_count", "Copies that one batched call merged into this row.", Unit.COUNT),
     _column("graph_node_id", "The graph node it came from; 0 or null: no graph."),
+    _annotation(),
 )
 
 memset = _event_table(
@@ -469,6 +477,7 @@ memset = _event_table(
     _column("memory_kind", "Kind of memory.", codes=codes.MEMORY_KINDS),
     _column("value", "The value written."),
     _column("graph_node_id", "The graph node it came from; 0 or null: no graph."),
+    _annotation(),
 )
 
 unified_memory_event = _event_table(

@@ -56,6 +56,8 @@ class Kernel(NamedTuple):
     mangled: str | None = None
     context: int | None = None
     green: int | None = None
+    node: int | None = None
+    annotation: str | None = None
 
 
 class Memcpy(NamedTuple):
@@ -72,6 +74,7 @@ class Memcpy(NamedTuple):
     src: str | None = "Pageable"
     dst: str | None = "Device"
     peer: int | None = None
+    node: int | None = None
 
 
 class Memset(NamedTuple):
@@ -111,6 +114,17 @@ class Graph(NamedTuple):
     pid: int = PID
     device: int | None = 0
     graph: int | None = None
+
+
+class GraphNode(NamedTuple):
+    """The creation of a node of a graph; `original`: the node it was cloned from."""
+
+    start: int
+    node: int
+    original: int | None = None
+    tid: int = TID
+    pid: int = PID
+    end: None = None
 
 
 class Call(NamedTuple):
@@ -316,15 +330,15 @@ class Metric(NamedTuple):
 
 
 Op = Kernel | Memcpy | Memset | Migration | Graph
-Event = (Op | Call | Range | Operator | OsrtCall | Switch | CpuSample | MpiCall | Collective | Fault
-         | Overhead | Sync | Memory | Metric)  # fmt: skip
+Event = (Op | GraphNode | Call | Range | Operator | OsrtCall | Switch | CpuSample | MpiCall | Collective
+         | Fault | Overhead | Sync | Memory | Metric)  # fmt: skip
 Row = Event | Total
 TOTALS = frozenset(fact for fact in Fact if fact.value.endswith("_totals"))
 EVENTS = frozenset(Fact) - TOTALS
 _TABLES: dict[type, str] = {
     Kernel: "kernel", Memcpy: "memcpy", Memset: "memset", Migration: "unified_memory_event",
-    Graph: "graph_launch", Call: "api_call", Range: "range", Operator: "operator",
-    Overhead: "overhead", Sync: "sync", OsrtCall: "osrt_call", MpiCall: "mpi_call",
+    Graph: "graph_launch", GraphNode: "graph_node", Call: "api_call", Range: "range",
+    Operator: "operator", Overhead: "overhead", Sync: "sync", OsrtCall: "osrt_call", MpiCall: "mpi_call",
     Switch: "cpu_switch", CpuSample: "cpu_sample",
     Collective: "collective", Fault: "page_fault", Memory: "memory_event", Metric: "metric_sample",
 }  # fmt: skip
@@ -336,7 +350,7 @@ _SAME_NAME = {"forward_thread": "forward_thread", "correlation": "correlation_id
               "dynamic": "dynamic_shared_bytes", "shared": "shared_bytes",
               "allocated": "allocated_bytes", "reserved": "reserved_bytes",
               "occupancy": "occupancy_pct", "address": "address", "domain": "domain_id",
-              "graph": "graph_exec_id",
+              "graph": "graph_exec_id", "node": "graph_node_id", "original": "original_graph_node_id",
               "end_tid": "end_tid", "tag": "tag", "remote": "remote_rank", "root": "root_rank",
               "received": "recv_bytes", "number": "count", "line": "source_line",
               "communicator": "communicator_id", "sequence": "sequence_number",
@@ -350,7 +364,7 @@ _NAMED = {"caller": "caller_name_id", "instruction": "instruction_id", "file": "
           "short": "short_name_id", "mangled": "mangled_name_id",
           "group": "group_id", "dtype": "dtype_id", "members": "group_ranks_id", "shapes": "shapes_id",
           "stack": "stack_id", "library": "library_id", "arguments": "arguments_id",
-          "types": "types_id", "kernel": "kernel_name_id"}  # fmt: skip
+          "types": "types_id", "annotation": "annotation_id", "kernel": "kernel_name_id"}  # fmt: skip
 _KINDS = {Range: codes.RANGE_KINDS, Operator: codes.OPERATOR_KINDS,
           Overhead: codes.OVERHEAD_KINDS, MpiCall: codes.MPI_KINDS,
           Collective: codes.COLLECTIVE_KINDS,
@@ -381,7 +395,7 @@ def _stored(row: Event, names: dict[str, int]) -> dict[str, Any]:
     start, end = row.start, row.end
     stored: dict[str, Any] = {
         "start_ns": start, "dur_ns": None if start is None or end is None else end - start}  # fmt: skip
-    if isinstance(row, Memory | Metric | Switch | CpuSample):
+    if isinstance(row, Memory | Metric | Switch | CpuSample | GraphNode):
         del stored["dur_ns"]
     if isinstance(row, Metric):
         stored["value_avg"] = stored["value_max"] = row.value

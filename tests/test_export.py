@@ -213,7 +213,9 @@ def test_names_are_there_unless_refused(tmp_path: Path) -> None:
         assert outcome.status == 0, outcome.err
         found[flags] = pa.ipc.open_file(made / "kernel.arrow").schema.names
     assert found[()] == found[("--names",)]
-    assert set(found[()]) - set(found[("--no-names",)]) == {"name", "short_name", "mangled_name"}
+    assert set(found[()]) - set(found[("--no-names",)]) == {
+        *("name", "short_name", "mangled_name", "annotation")
+    }
 
 
 def test_an_export_loads_no_pandas(tmp_path: Path) -> None:

@@ -113,9 +113,12 @@ def _size_args(rows: EventColumns) -> dict[str, Any]:
     return {"bytes": size, "memory bandwidth (GB/s)": bandwidth}
 
 
-def _link_args(rows: EventColumns) -> dict[str, Any]:
-    node = _not_zero(rows["graph_node_id"])
-    return {"graph node id": node, "correlation": rows["correlation_id"]}
+def _link_args(rows: EventColumns, lookup: NameLookup) -> dict[str, Any]:
+    return {
+        "graph node id": _not_zero(rows["graph_node_id"]),
+        "name": lookup.names(rows["annotation_id"]),
+        "correlation": rows["correlation_id"],
+    }
 
 
 def _not_zero(values: Array) -> Array:
@@ -125,7 +128,8 @@ def _not_zero(values: Array) -> Array:
 
 @reads(
     f"{_GPU} green_context_id name_id {_GRID} registers_per_thread static_shared_bytes "
-    "dynamic_shared_bytes shared_bytes local_bytes_per_thread occupancy_pct graph_node_id"
+    "dynamic_shared_bytes shared_bytes local_bytes_per_thread occupancy_pct graph_node_id "
+    "annotation_id"
 )
 def kernel(rows: EventColumns, lookup: NameLookup) -> EventArgs:
     """Return what is shown of kernels."""
@@ -147,13 +151,13 @@ def kernel(rows: EventColumns, lookup: NameLookup) -> EventArgs:
             "local memory per thread": rows["local_bytes_per_thread"],
             "est. achieved occupancy %": rows["occupancy_pct"],
         },
-        _link_args(rows),
+        _link_args(rows, lookup),
     )
 
 
 @reads(
     f"{_GPU} green_context_id bytes dur_ns direction src_kind dst_kind peer_device_id "
-    "copy_count graph_node_id"
+    "copy_count graph_node_id annotation_id"
 )
 def memcpy(rows: EventColumns, lookup: NameLookup) -> EventArgs:
     """Return what is shown of copies."""
@@ -168,7 +172,7 @@ def memcpy(rows: EventColumns, lookup: NameLookup) -> EventArgs:
         repeat("gpu_memcpy", count),
         Coded(number, _copy_names()),
         {**_gpu_args(rows), "peer device": rows["peer_device_id"], "copies": rows["copy_count"]},
-        {**_size_args(rows), **_link_args(rows)},
+        {**_size_args(rows), **_link_args(rows, lookup)},
     )
 
 
@@ -186,7 +190,7 @@ def _copy_names() -> tuple[str, ...]:
     return tuple(texts)
 
 
-@reads(f"{_GPU} green_context_id bytes dur_ns memory_kind value graph_node_id")
+@reads(f"{_GPU} green_context_id bytes dur_ns memory_kind value graph_node_id annotation_id")
 def memset(rows: EventColumns, lookup: NameLookup) -> EventArgs:
     """Return what is shown of sets of memory."""
     kind = from_codes(rows["memory_kind"], codes.MEMORY_KINDS)
@@ -195,7 +199,7 @@ def memset(rows: EventColumns, lookup: NameLookup) -> EventArgs:
         repeat("gpu_memset", len(kind.numbers)),
         Coded(kind.numbers + 1, texts),
         {**_gpu_args(rows), "value": rows["value"]},
-        {**_size_args(rows), **_link_args(rows)},
+        {**_size_args(rows), **_link_args(rows, lookup)},
     )
 
 

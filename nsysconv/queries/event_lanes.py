@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -108,6 +108,19 @@ def labels(timeline: Timeline, request: Request) -> Labels:
     Kernels bear the id of their name, copies and migrations the code of their direction, calls the id of
     their name, ranges and operators its number; other events have one label.
     """
+    texts = _op_texts(timeline, request)
+    call_ids = distinct(timeline.calls.name_id)
+    texts.append({i: timeline.call_names.get(i, NO_NAME) for i in call_ids.tolist()})
+    texts += [dict(enumerate(spans.names)) for spans in _spans_of(timeline, request).values()]
+    return _labels(texts)
+
+
+def labels_of_ops(timeline: Timeline, request: Request) -> Labels:
+    """Return what the GPU operations of a time line are called, as `labels` does."""
+    return _labels(_op_texts(timeline, request))
+
+
+def _op_texts(timeline: Timeline, request: Request) -> list[Mapping[int, str]]:
     kernel_ids = distinct(kernel_ids_of(timeline, request))
     kernel_names = timeline.profile.names(kernel_ids[kernel_ids != MISSING])
     texts: list[Mapping[int, str]] = [
@@ -119,9 +132,10 @@ def labels(timeline: Timeline, request: Request) -> Labels:
             texts.append(dict(zip(codes.tolist(), copy_names(kind, codes), strict=True)))
         else:
             texts.append({0: OP_NAMES[kind]})
-    call_ids = distinct(timeline.calls.name_id)
-    texts.append({i: timeline.call_names.get(i, NO_NAME) for i in call_ids.tolist()})
-    texts += [dict(enumerate(spans.names)) for spans in _spans_of(timeline, request).values()]
+    return texts
+
+
+def _labels(texts: Sequence[Mapping[int, str]]) -> Labels:
     kinds: list[int] = []
     all_texts: list[str] = []
     by_id: list[tuple[Array, Array]] = []
@@ -173,30 +187,39 @@ def event_time(timeline: Timeline, event: str) -> tuple[int, int] | None:
     return (int(events.start[found[0]]), int(events.end[found[0]])) if len(found) else None
 
 
+def op_labels(timeline: Timeline, request: Request, named: Labels) -> Callable[[GpuOps], Array]:
+    """Return what gives GPU operations their labels."""
+    kernel_ids = kernel_ids_of(timeline, request)
+    directions = {kind: directions_of(timeline, kind) for kind in (OpKind.MEMCPY, OpKind.MIGRATION)}
+
+    def labels_of(ops: GpuOps) -> Array:
+        label = np.zeros(len(ops), np.int32)
+        for kind in distinct(ops.kind).tolist():
+            mine = ops.kind == kind
+            rows = ops.row[mine]
+            if kind == OpKind.KERNEL:
+                ids = kernel_ids[rows]
+            elif kind in directions:
+                ids = directions[OpKind(kind)][rows]
+            else:
+                ids = np.zeros(len(rows), np.int64)
+            label[mine] = named.of(kind, ids)
+        return label
+
+    return labels_of
+
+
 def _streams(
     timeline: Timeline, request: Request, named: Labels
 ) -> Iterator[tuple[Lane, LaneEvents]]:
-    ops = timeline.ops
-    kernel_ids = kernel_ids_of(timeline, request)
-    directions = {kind: directions_of(timeline, kind) for kind in (OpKind.MEMCPY, OpKind.MIGRATION)}
+    ops, labels_of = timeline.ops, op_labels(timeline, request, named)
     group, (device, pid, stream) = factorize(ops.device, ops.pid, ops.stream)
     for number, members in enumerate(by_group(group, len(device))):
         lane = Lane(True, int(pid[number]), int(device[number]), int(stream[number]), MISSING)
         timed = members[_place_of(MISSING + 1, ops.start, members) :]
         for (which,) in _in_parts([(ops.start, timed)]):
             here = ops.take(which)
-            label = np.zeros(len(here), np.int32)
-            for kind in distinct(here.kind).tolist():
-                mine = here.kind == kind
-                rows = here.row[mine]
-                if kind == OpKind.KERNEL:
-                    ids = kernel_ids[rows]
-                elif kind in directions:
-                    ids = directions[OpKind(kind)][rows]
-                else:
-                    ids = np.zeros(len(rows), np.int64)
-                label[mine] = named.of(kind, ids)
-            yield lane, _ordered(here.start, here.end, label, here.row)
+            yield lane, _ordered(here.start, here.end, labels_of(here), here.row)
 
 
 def _threads(

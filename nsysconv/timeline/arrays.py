@@ -316,6 +316,20 @@ def grouped_statistics(groups: Array, values: Array, count: int) -> Statistics:
     return _statistics(all_rows, size, size, sums(groups, values, count), ordered, middle)
 
 
+def grouped_percentiles(groups: Array, values: Array, count: int, *shares: int) -> list[Array]:
+    """Return for each share, in per cent, the least value of a group that so many of its values at least
+    do not exceed; MISSING values do not count, and MISSING is that of a group without others.
+    """
+    known = values != MISSING
+    if not known.all():
+        groups, values = groups[known], values[known]
+    size = counts(groups, count)
+    ordered = np.append(_sorted_within(groups, values, size), MISSING)
+    first = np.cumsum(size) - size
+    places = (first + np.maximum(-(-share * size // 100), 1) - 1 for share in shares)
+    return [np.where(size > 0, ordered[np.where(size > 0, at, -1)], MISSING) for at in places]
+
+
 def weighted_statistics(groups: Array, values: Array, weights: Array, count: int) -> Statistics:
     """Return `grouped_statistics` of values that count as often as their weights say, `count` of rows."""
     all_rows = counts(groups, count)

@@ -21,7 +21,7 @@ from nsysconv.timeline.events import ApiCalls, GpuOps, OpKind, Spans, row_times
 from nsysconv.timeline.intervals import Union, union
 from nsysconv.timeline.slice_times import SliceTimes, slice_times
 from nsysconv.timeline.slices import Slice
-from nsysconv.timeline.step_rules import pattern_of
+from nsysconv.timeline.step_rules import regular_expression
 from nsysconv.timeline.timeline import Timeline, cached, cached_small
 from nsysconv.timeline.windows import Window, common, window_of
 
@@ -46,7 +46,7 @@ class _Sliced(Timeline):
         super().__init__(whole.profile)
         self.whole = whole
         self._part = part
-        self._name = None if part.name is None else pattern_of(part.name)
+        self._name = None if part.name is None else regular_expression(part.name)
         self._tids = frozenset(part.threads) or None
         with self._named_profile():
             self._pids = self._processes()

@@ -11,12 +11,12 @@ import numpy as np
 
 from nsysconv.errors import UsageError
 from nsysconv.facts import Fact
-from nsysconv.names import called
 from nsysconv.report import MISSING
 from nsysconv.store.text_tests import may_be_step
 from nsysconv.timeline.annotations import name_pattern, ranges
 from nsysconv.timeline.arrays import Array, by_group, distinct, factorize, take
 from nsysconv.timeline.events import OpKind, Spans
+from nsysconv.timeline.graphs import graphs
 from nsysconv.timeline.intervals import measure
 from nsysconv.timeline.kernel_categories import kernel_names
 from nsysconv.timeline.slices import ANY_STEPS, StepRule
@@ -142,30 +142,22 @@ def _ending(timeline: Timeline, rule: StepRule) -> Array:
     # The operations that end a step, as indices.
     ops = timeline.ops
     if rule.kernel is not None:
-        fits = pattern_of(rule.kernel)
+        fits = regular_expression(rule.kernel)
         rows, names = kernel_names(timeline)
         fitting = np.array([bool(name and fits.search(name)) for name in names], bool)
         kernels = np.flatnonzero((ops.kind == OpKind.KERNEL) & ops.timed)
         return kernels[take(fitting, take(rows, ops.row[kernels]))] if len(names) else kernels
-    launches = called("graph_launch")
-    ids = [number for number, name in timeline.call_names.items() if launches(name)]
-    owner = timeline.owner
-    of_graph = np.zeros(len(ops), bool)
-    linked = np.flatnonzero(owner >= 0)
-    of_graph[linked] = np.isin(timeline.calls.name_id[owner[linked]], ids)
-    # A replay ends with the last of what one launch put on a device.
-    replay = np.flatnonzero(of_graph & ops.timed)
-    order = np.lexsort((ops.end[replay], ops.device[replay], owner[replay]))
-    replay = replay[order]
-    last = np.append(
-        (np.diff(owner[replay]) != 0) | (np.diff(ops.device[replay]) != 0),
-        [True] * min(1, len(replay)),
-    )
-    alone = np.flatnonzero((ops.kind == OpKind.GRAPH) & ops.timed & ~of_graph)
-    return np.sort(np.concatenate((replay[last.astype(bool)], alone)))
+    # A replay ends with the last of its operations on each device.
+    found = graphs(timeline)
+    order = np.lexsort((found.ops.end, found.ops.device, found.replay))
+    order = order[found.ops.timed[order]]
+    replay, device = found.replay[order], found.ops.device[order]
+    last = np.ones(len(order), bool)
+    last[:-1] = (np.diff(replay) != 0) | (np.diff(device) != 0)
+    return np.sort(found.place[order[last]])
 
 
-def pattern_of(text: str) -> re.Pattern[str]:
+def regular_expression(text: str) -> re.Pattern[str]:
     """Return the regular expression that somebody typed; raise UsageError if it has a mistake."""
     try:
         return re.compile(text)

@@ -240,10 +240,17 @@ class RowBuilder:
             **dict(zip(("block_x", "block_y", "block_z"), block, strict=True)),
             **_integers(args, registers_per_thread="registers", occupancy_pct="occupancy"),
             "shared_bytes": integers(shared),
-            "graph_node_id": integers([a.graph_node for a in args]),
+            **self._of_node(args),
         }
         self._derive_sm_counts(args, columns)
         return columns
+
+    def _of_node(self, args: list[Args]) -> Columns:
+        texts = [(a.name if a.module is None else a.module) if a.graph_node else None for a in args]
+        return {
+            "graph_node_id": integers([a.graph_node for a in args]),
+            "annotation_id": self._optional_names(texts),
+        }
 
     def _derive_sm_counts(self, args: list[Args], columns: Columns) -> None:
         # Not all traces describe their devices.
@@ -298,7 +305,8 @@ class RowBuilder:
         peers = [a if code[0] == PEER else NO_ARGS for a, code in zip(args, codes, strict=True)]
         return {
             **self._on_gpu(events, args),
-            **_integers(args, bytes="bytes", graph_node_id="graph_node"),
+            **_integers(args, bytes="bytes"),
+            **self._of_node(args),
             **dict(zip(("direction", "src_kind", "dst_kind"), columns, strict=True)),
             **_integers(peers, from_device="from_device", to_device="to_device"),
         }
@@ -306,7 +314,8 @@ class RowBuilder:
     def _sets(self, events: list[Event], args: list[Args]) -> Columns:
         return {
             **self._on_gpu(events, args),
-            **_integers(args, bytes="bytes", graph_node_id="graph_node"),
+            **_integers(args, bytes="bytes"),
+            **self._of_node(args),
             "memory_kind": integers([memset_kind(event.name) for event in events]),
         }
 

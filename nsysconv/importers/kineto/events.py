@@ -47,6 +47,9 @@ class Args(msgspec.Struct, frozen=True, gc=False):
     occupancy: Any = field(default=None, name="est. achieved occupancy %")
     blocks_per_sm: Any = field(default=None, name="blocks per SM")
     graph_node: Any = field(default=None, name="graph node id")
+    # PyTorch merges the annotations of a graph's capture (`mark_kernels`) into the arguments: this and
+    # `name`.
+    module: Any = field(default=None, name="module_fqn")
     grid_old: Any = field(default=None, name="grid dim")
     block_old: Any = field(default=None, name="block dim")
     shared_old: Any = field(default=None, name="shared size")
@@ -187,7 +190,7 @@ _COLLECTIVE_ARGS = (
     *("src_rank", "dst_rank", "is_async"),
 )
 _GPU_ARGS = ("device", "context", "stream", "correlation", "in_device", "in_context")
-_MEMSET_ARGS = (*_GPU_ARGS, "bytes", "graph_node")
+_MEMSET_ARGS = (*_GPU_ARGS, "bytes", "graph_node", "module", "name")
 _CALL_ARGS = ("correlation", "bytes", "size")
 _OPERATOR_ARGS = (
     *("sequence", "op_id", "values", "types", "forward_thread", "stack", "shapes", "shapes_old"),
@@ -203,6 +206,7 @@ _ARGS_OF_KIND = {
         *("device", "context", "stream", "correlation", "registers", "shared", "blocks_per_sm"),
         *("grid", "block", "occupancy", "graph_node", "grid_old", "block_old", "shared_old"),
         *("in_device", "in_context", "bytes", "from_device", "to_device", *_COLLECTIVE_ARGS),
+        *("module", "name"),
     ),
     "memcpy": (*_MEMSET_ARGS, "from_device", "to_device"),
     "memset": _MEMSET_ARGS,

@@ -34,7 +34,7 @@ OPERATOR, PYTHON_FUNCTION = 0, 1
 NAME_COLUMNS = frozenset(
     {
         *("name_id", "shapes_id", "types_id", "arguments_id", "stack_id"),
-        *("dtype_id", "group_id", "group_ranks_id"),
+        *("dtype_id", "group_id", "group_ranks_id", "annotation_id"),
     }
 )
 """Columns that hold indices into a list of names."""

@@ -1,0 +1,277 @@
+"""How durations are distributed: histograms of kernels, and instances of a name over time and ranks.
+
+The reports have the names of the recipes of nsys that answer the same questions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from nsysconv.errors import UsageError
+from nsysconv.facts import Fact
+from nsysconv.queries.columns import (
+    DEVICE,
+    PID,
+    PROCESS_RANK,
+    PROFILE,
+    count_column,
+    duration_column,
+    key_column,
+    rows_at,
+    sum_column,
+)
+from nsysconv.queries.contract import (
+    CALL_FACTS,
+    GPU_OP_FACTS,
+    ColumnValues,
+    Option,
+    OverRanks,
+    Query,
+    Request,
+    Result,
+    View,
+)
+from nsysconv.queries.event_lanes import kernel_ids_of
+from nsysconv.queries.split import BY_SPLIT, split_rows, spread_columns
+from nsysconv.report import MISSING, Column, ProfileRef, Unit
+from nsysconv.timeline.annotations import START_END, shown_ranges
+from nsysconv.timeline.arrays import (
+    counts,
+    factorize,
+    grouped_percentiles,
+    grouped_statistics,
+    percent,
+    sums,
+    take,
+)
+from nsysconv.timeline.pace import Events, Instances, instances, merged
+from nsysconv.timeline.projection import projection
+from nsysconv.timeline.step_rules import regular_expression
+from nsysconv.timeline.timeline import Timeline
+
+_NAME = "A regular expression that names of {} contain; without one {}."
+
+
+def _kernels(timeline: Timeline, request: Request) -> Events:
+    columns = timeline.profile.columns("kernel", ("start_ns", "dur_ns", "device_id", "pid"))
+    name, (ids,) = factorize(kernel_ids_of(timeline, request))
+    texts = timeline.profile.names(ids)
+    names, held = tuple(texts[i] for i in ids.tolist()), timeline.rows("kernel")
+    pid, device, start, dur = (
+        columns["pid"],
+        columns["device_id"],
+        columns["start_ns"],
+        columns["dur_ns"],
+    )
+    return Events(names, name, pid, device, start, dur, held)
+
+
+def _ranges(timeline: Timeline, request: Request, *, projected: bool) -> Events:
+    spans = shown_ranges(timeline.whole, request.range_names)
+    start, end = spans.start, spans.end
+    if projected:
+        found = projection(timeline.whole, spans, spans.kind == START_END)
+        start, end = found.start, found.end
+    dur, nowhere = np.where(start == MISSING, MISSING, end - start), np.full(len(spans), MISSING)
+    held = timeline.holds(spans)
+    return Events(spans.names, spans.name, spans.pid, nowhere, start, dur, held)
+
+
+def _of_names(events: Events, request: Request, *, every: bool) -> Events:
+    # Those of the names that were asked for; of none, all or those of the longest.
+    if request.options["name"] is not None:
+        fits = regular_expression(request.options["name"]).search
+        return events.named([i for i, text in enumerate(events.names) if fits(text)])
+    return events.named(np.arange(len(events.names)) if every else events.longest)
+
+
+# -- a histogram
+
+_HISTOGRAM = (
+    *BY_SPLIT,
+    key_column("name", "Demangled name of the kernel (`--names` chooses another)."),
+    Column(
+        "bucket_min_ns",
+        Unit.NS,
+        "Executions of at least this length and less than twice that (0, 1, 2, 4, …).",
+        key=True,
+    ),
+    count_column("kernel_count", "Executions."),
+    Column(
+        "bucket_pct", Unit.PCT, "Share of the executions of that name, or its part by `--split`."
+    ),
+    sum_column("kernel_sum_ns", "Sum of their durations.", "kernel_count"),
+    duration_column(
+        "med_ns", "Median of all durations of the name (mean of the middle two).", real=True
+    ),
+    duration_column("p90_ns", "What 90 % of the executions of that name do not exceed."),
+    duration_column("p99_ns", "What 99 % of them do not exceed."),
+    *spread_columns("kernel_sum_ns"),
+)
+
+
+def _histogram(timeline: Timeline, request: Request) -> ColumnValues:
+    """Return one row per name and length, the name with most time first."""
+    events = _of_names(_kernels(timeline, request), request, every=True)
+    events = events.take(events.is_held)
+    dur = events.dur
+    # The power is the exponent of the least power of two above the duration.
+    power = np.frexp(dur.astype(np.float64))[1]
+    rows = split_rows(timeline, request.split, events.device, events.pid, events.name, power)
+    (names, powers), number = rows.keys, counts(rows.row, len(rows))
+    of_row, (places, _) = factorize(rows.place, names)
+    group, count = take(of_row, rows.row), len(places)
+    of_name = grouped_statistics(group, dur, count)
+    p90, p99 = grouped_percentiles(group, dur, count, 90, 99)
+    values: dict[str, Any] = {
+        "rank": rows.rank,
+        "device_id": rows.device_id,
+        "name": [events.names[i] for i in names.tolist()],
+        "bucket_min_ns": np.where(powers > 0, 1 << np.maximum(powers - 1, 0), 0),
+        "kernel_count": number,
+        "bucket_pct": percent(number, of_name.count[of_row]),
+        "kernel_sum_ns": sums(rows.row, dur, len(rows)),
+        "med_ns": of_name.median[of_row],
+        "p90_ns": p90[of_row],
+        "p99_ns": p99[of_row],
+        **rows.spread(dur),
+    }
+    return rows_at(values, np.lexsort((powers, rows.place, names, -of_name.total[of_row])))
+
+
+CUDA_GPU_KERN_HIST = Query(
+    title="Durations of kernels",
+    needs={Fact.KERNELS},
+    uses={Fact.DEVICES},
+    options=(Option("name", None, _NAME.format("kernels", "all")),),
+    columns=_HISTOGRAM,
+    compute=_histogram,
+)
+
+# -- instances over time
+
+_NAMED = (
+    key_column("name", "What it is called."),
+    Column(
+        "instance",
+        Unit.ID,
+        "Its number, from 1, among those of the name of its process and device in the whole profile.",
+        key=True,
+    ),
+)
+_TIMES = {
+    "dur": "How long it took.",
+    "delta": "Time from the start of the one before to its start; null: the first.",
+    "elapsed": "Time from the start of the first to its start.",
+}
+_BY_RANK = (
+    *(PROFILE, PROCESS_RANK, PID, DEVICE, *_NAMED),
+    Column("start_ns", Unit.NS, "When it began."),
+    *(duration_column(f"{each}_ns", doc) for each, doc in _TIMES.items()),
+)
+_BY_INSTANCE = (
+    *_NAMED,
+    count_column("instance_count", "Processes and devices that have one of that number."),
+    *(
+        duration_column(
+            f"{each}_{end}_ns", f"{word} of `{each}_ns`.", real=end == "med", brief=end != "med"
+        )
+        for each in _TIMES
+        for end, word in (("min", "Least"), ("med", "Median"), ("max", "Greatest"))
+    ),
+    Column("longest_rank", Unit.ID, "Rank of the one that took longest; null: none known."),
+)
+
+
+class _Rows:
+    def __init__(self, request: Request) -> None:
+        self._by = request.options["by"]
+        if self._by not in ("rank", "instance"):
+            raise UsageError(f"by={self._by}: no such view", hint="There are: rank, instance.")
+        self._parts: list[tuple[str, Instances]] = []
+
+    def add(self, ref: ProfileRef, partial: Instances) -> None:
+        self._parts.append((ref.label, partial))
+
+    def result(self) -> Result:
+        """Return one row per instance, by name and number, and rank by rank or over ranks."""
+        found = merged([part for _, part in self._parts])
+        if self._by == "instance":
+            return Result(_by_instance(found))
+        place = np.repeat(np.arange(len(self._parts)), [len(part) for _, part in self._parts])
+        order = np.lexsort((found.device, place, found.rank, found.instance, found.name))
+        found = found.take(order)
+        values: dict[str, Any] = {
+            "profile": [self._parts[i][0] for i in place[order].tolist()],
+            "rank": found.rank,
+            "pid": found.pid,
+            "device_id": found.device,
+            "name": [found.names[i] for i in found.name.tolist()],
+            "instance": found.instance,
+        }
+        return Result(
+            {**values, **{f"{each}_ns": getattr(found, each) for each in ("start", *_TIMES)}}
+        )
+
+
+def _by_instance(found: Instances) -> dict[str, Any]:
+    group, (name, instance) = factorize(found.name, found.instance)
+    count, longest = len(name), np.full(len(name), MISSING)
+    order = np.lexsort((-found.rank, found.dur))
+    longest[group[order]] = found.rank[order]  # of a group the last stays: the longest
+    values: dict[str, Any] = {
+        "name": [found.names[i] for i in name.tolist()],
+        "instance": instance,
+        "instance_count": counts(group, count),
+        "longest_rank": longest,
+    }
+    for each in _TIMES:
+        of = grouped_statistics(group, getattr(found, each), count)
+        ends = {"min": of.minimum, "med": of.median, "max": of.maximum}
+        values |= {f"{each}_{end}_ns": column for end, column in ends.items()}
+    return values
+
+
+def _pace(events: Callable[..., Events], timeline: Timeline, request: Request) -> Instances:
+    found = _of_names(events(timeline, request), request, every=False)
+    return instances(found, timeline.ranks)
+
+
+_MOST = "the name that takes most time of those that ran several times"
+_BY = Option(
+    "by",
+    "rank",
+    "A row per rank and instance, or per instance with how ranks differ: rank, instance.",
+)
+_OVER_RANKS = {"instance": View("Pace over ranks", _BY_INSTANCE)}
+CUDA_GPU_KERN_PACE = Query(
+    title="Pace of kernels",
+    needs={Fact.KERNELS},
+    uses={Fact.DEVICES, Fact.RANKS},
+    options=(Option("name", None, _NAME.format("kernels", _MOST)), _BY),
+    columns=_BY_RANK,
+    views={"rank": View("Pace of kernels", _BY_RANK), **_OVER_RANKS},
+    over_ranks=OverRanks(partial(_pace, _kernels), _Rows),
+)
+NVTX_PACE = replace(
+    CUDA_GPU_KERN_PACE,
+    title="Pace of ranges",
+    views={"rank": View("Pace of ranges", _BY_RANK), **_OVER_RANKS},
+    needs={Fact.RANGES},
+    uses={Fact.RANKS},
+    options=(Option("name", None, _NAME.format("ranges", _MOST)), _BY),
+    over_ranks=OverRanks(partial(_pace, partial(_ranges, projected=False)), _Rows),
+)
+NVTX_GPU_PROJ_PACE = replace(
+    NVTX_PACE,
+    title="Pace of ranges on the GPU",
+    views={"rank": View("Pace of ranges on the GPU", _BY_RANK), **_OVER_RANKS},
+    needs={Fact.RANGES, Fact.API_LINKS},
+    uses={Fact.RANKS, *GPU_OP_FACTS, *CALL_FACTS},
+    over_ranks=OverRanks(partial(_pace, partial(_ranges, projected=True)), _Rows),
+)
