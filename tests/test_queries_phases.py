@@ -11,7 +11,7 @@ from diff_workloads import SOURCES
 from hypothesis import given
 from hypothesis import strategies as st
 from serving_workload import SERVING
-from small_store import Call, Kernel, Memcpy, Operator, Range, Row, answers, opened
+from small_store import Call, Kernel, Memcpy, Operator, Range, Row, answers, opened, write
 from test_timeline_account import profiles
 
 from nsysconv import api
@@ -483,3 +483,32 @@ def test_real_servers(path: Path, phase: str, requests: int, tokens: int) -> Non
     assert (step["phase"], step["request_count"], step["token_count"]) == (phase, requests, tokens)
     assert rows[0]["kernel_kinds"].startswith("gemm ")
     assert_is_the_account_of_summary(rows, summary)
+
+
+def test_a_phase_of_two_runs_is_compared(tmp_path: Path) -> None:
+    """Decode steps take 10 and then 20 ns, prefill as long as before: only the phase has changed."""
+    for name, length in (("base", 10), ("other", 20)):
+        rows: list[Row] = []
+        for i in range(3):
+            at = 100 * i
+            rows += [Range(at, at + 30, "step[EXTEND bs=1 toks=2]"), Kernel(at, at + 30),
+                     Range(at + 50, at + 50 + length, "step[DECODE bs=3]"),
+                     Kernel(at + 50, at + 50 + length)]  # fmt: skip
+        write(tmp_path / f"{name}.db", *rows)
+    sides = tmp_path / "base.db", tmp_path / "other.db"
+    assert api.compare(*sides, ["overview"], slice=Slice(phase="prefill")).answer.startswith("same")
+    result = api.compare(*sides, ["overview"], slice=Slice(phase="decode"))
+    assert result.answer.startswith("slower: step period 10 ns → 20 ns")
+    (row,) = result.reports[0].rows()
+    assert (row["base_busy_ns"], row["other_busy_ns"]) == (30, 60)
+    assert (row["base_window_ns"], row["other_window_ns"]) == (30, 60)
+
+
+def test_a_page_and_an_export_of_a_phase(tmp_path: Path) -> None:
+    write(tmp_path / "run.db", *EXAMPLE)
+    exported = api.export_profiles(tmp_path / "run.db", "chrome", tmp_path / "out.json",
+                                   slice=Slice(phase="decode"))  # fmt: skip
+    assert exported.written.counts["kernel"] == len(
+        answers("cuda_gpu_trace", *EXAMPLE, part=Slice(phase="decode")))  # fmt: skip
+    page = api.page(tmp_path / "run.db", slice=Slice(phase="decode"))
+    assert "decode" in {dict(report.slice or {}).get("phase") for report in page}

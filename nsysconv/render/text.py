@@ -253,7 +253,7 @@ def _report(
             table = _share_first(table)
         above: list[str] = []
         if width is not None and not report.is_printed:
-            table, above = _without_the_same(table, report)
+            table, above = _without_the_same(table, report, width)
         with_bars = _with_bars(report, table, width, spell) if width is not None else None
         lines, left_out, legend = with_bars or (*_table(table, width, spell), "")
         above += [legend] if legend else []
@@ -371,7 +371,9 @@ def _share_first(table: DisplayTable) -> DisplayTable:
     return replace(table, columns=(*keys, *first, *others))
 
 
-def _without_the_same(table: DisplayTable, report: Section) -> tuple[DisplayTable, list[str]]:
+def _without_the_same(
+    table: DisplayTable, report: Section, width: int | None
+) -> tuple[DisplayTable, list[str]]:
     # Values that all rows share are put in a line above the table, except the column that names rows
     # and one number. For a single row only the zeros are.
     count = len(table.columns[0].cells) if table.columns else 0
@@ -395,7 +397,7 @@ def _without_the_same(table: DisplayTable, report: Section) -> tuple[DisplayTabl
     if count < _FEW_ROWS:
         same = nothing
     said = [
-        f"{s.name} {f'{s.cells[0].strip()} {s.unit}'.strip()}"
+        f"{s.name} {f'{_short(s.cells[0].strip(), width)} {s.unit}'.strip()}"
         for s in same
         if s not in nothing and s.column.name != display.DEVICES  # the heading has them
     ]
@@ -405,6 +407,10 @@ def _without_the_same(table: DisplayTable, report: Section) -> tuple[DisplayTabl
         zero = "all 0" if count < _FEW_ROWS else f"0 in {which}"
         lines.append(f"{zero}: {', '.join(s.header for s in nothing)}")
     return replace(table, columns=tuple(s for s in table.columns if s not in same)), lines
+
+
+def _short(text: str, width: int | None) -> str:
+    return text if width is None else shorten_name(text, max(_SHORTEST, 3 * width // 4))
 
 
 def _left_out_lines(
