@@ -18,6 +18,9 @@ msgspec_operators  the operators of a Kineto trace by name: msgspec, which decod
              durations alone, pandas.DataFrame, group by name, sum.
 pandas_operators  the same of a store: pandas.read_sql of operators, API calls and kernels, group by name,
              sum.
+pandas_steps  steps from one kernel of a name to the next, of each process of a store: pandas.read_sql of
+             kernels, copies, sets and API calls, what each took by step.
+pandas_quantiles  pandas.read_sql of kernels, group by name, count, sum, median, p90, p99.
 rocpd_copy   as raw_copy, of what rocprofv3 writes: events, and the links and names that they refer to.
 xplane_python  what scripts do with a profile of XLA: its messages by protobuf's decoder in pure Python,
              sum of the kernels' durations by name.
@@ -271,6 +274,39 @@ def pandas_operators(store: Path) -> None:
             print(sums.rename(names.to_dict()).sort_values("sum", ascending=False).head(3).to_string())
 
 
+def pandas_steps(store: Path) -> None:
+    """Add up what ran in the steps of a store that one kernel ends, by process."""
+    import numpy as np
+    import pandas as pd
+    from jobs_steps import ENDS
+
+    with closing(sqlite3.connect(f"file:{store}?mode=ro&immutable=1", uri=True)) as connection:
+        names = pd.read_sql("SELECT id, text FROM name", connection).set_index("id").text
+        read = {table: pd.read_sql(f"SELECT pid, start_ns, dur_ns FROM {table}", connection)
+                for table in ("memcpy", "memset", "api_call")}  # fmt: skip
+        kernels = pd.read_sql("SELECT pid, start_ns, dur_ns, name_id FROM kernel", connection)
+    matching = names.index[names.str.contains(ENDS)]
+    for pid, mine in kernels.groupby("pid"):
+        ends = mine[mine.name_id.isin(matching)]
+        edges = np.sort((ends.start_ns + ends.dur_ns).to_numpy())
+        for table, rows in {"kernel": mine, **read}.items():
+            own = rows[rows.pid == pid]
+            step = np.searchsorted(edges, own.start_ns.to_numpy(), side="right")
+            print(table, own.groupby(step)["dur_ns"].agg(["count", "sum"]).head(3).to_string())
+
+
+def pandas_quantiles(store: Path) -> None:
+    """Print how long the kernels of each name take: count, sum, median, p90, p99."""
+    import pandas as pd
+
+    with closing(sqlite3.connect(f"file:{store}?mode=ro&immutable=1", uri=True)) as connection:
+        names = pd.read_sql("SELECT id, text FROM name", connection).set_index("id").text
+        rows = pd.read_sql("SELECT dur_ns, name_id FROM kernel", connection)
+    groups = rows.groupby("name_id")["dur_ns"]
+    sums = groups.agg(["count", "sum"]).join(groups.quantile([0.5, 0.9, 0.99]).unstack())
+    print(sums.rename(names.to_dict()).sort_values("sum", ascending=False).head(3).to_string())
+
+
 def hta_parse(source: Path) -> None:
     """Parse a trace into HTA's data frame."""
     from hta.common.trace import parse_trace_file
@@ -314,7 +350,7 @@ BASELINES = {
     function.__name__: function
     for function in (raw_copy, pandas_sums, json_load, json_load_nogc, msgspec_operators,
                      pandas_operators, hta_parse, pandas_to_sql, pandas_to_sql_multi, pandas_to_parquet,
-                     chrome_loop, rocpd_copy, xplane_python, xplane_upb)
+                     chrome_loop, rocpd_copy, xplane_python, xplane_upb, pandas_steps, pandas_quantiles)
 }
 
 if __name__ == "__main__":

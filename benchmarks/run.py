@@ -35,6 +35,7 @@ import jobs_nvprof
 import jobs_operators
 import jobs_ranks
 import jobs_rocpd
+import jobs_steps
 import jobs_xplane
 import page
 import samples
@@ -68,6 +69,7 @@ GROUPS: dict[str, Callable[[argparse.Namespace, str], Group]] = {
                                                    asked.trace_kernels, asked.runs, where),
     "rocpd": lambda asked, where: jobs_rocpd.run(asked.real, asked.rocpd_kernels, asked.runs, where),
     "xplane": lambda asked, where: jobs_xplane.run(asked.real, asked.xplane_mb, asked.runs, where),
+    "steps": lambda asked, where: jobs_steps.run(asked.real, asked.step_kernels, asked.runs, where),
     "ranks": lambda asked, where: jobs_ranks.run(asked.real, asked.ranks, asked.rank_kernels,
                                                  asked.runs, where),
 }  # fmt: skip
@@ -156,6 +158,7 @@ def main() -> None:
         ("--trace-kernels", jobs_export.TRACE_KERNELS, "of the export that is written as a trace"),
         ("--rocpd-kernels", jobs_rocpd.KERNELS, "of the rocpd database"),
         ("--xplane-mb", jobs_xplane.MB, "size of the profile of XLA"),
+        ("--step-kernels", jobs_steps.KERNELS, "of the store whose steps are reported"),
         ("--ranks", jobs_ranks.RANKS, "of the job of many ranks"),
         ("--rank-kernels", jobs_ranks.KERNELS, "of each rank"),
     ):

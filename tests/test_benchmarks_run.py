@@ -15,6 +15,7 @@ import jobs_nvprof
 import jobs_operators
 import jobs_ranks
 import jobs_rocpd
+import jobs_steps
 import jobs_xplane
 import measure
 import page
@@ -37,7 +38,7 @@ def once(sides: Sequence[measure.Side], runs: int) -> list[Measured]:
 def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder for what the jobs make; no peers, and every side once."""
     jobs = (jobs_diff, jobs_export, jobs_kineto, jobs_nsys, jobs_nvprof, jobs_operators,
-            jobs_ranks, jobs_rocpd, jobs_xplane)  # fmt: skip
+            jobs_ranks, jobs_rocpd, jobs_steps, jobs_xplane)  # fmt: skip
     for module in (inputs, peers, *jobs):
         monkeypatch.setattr(module, "DATA", tmp_path)
     for module in jobs:
@@ -58,6 +59,7 @@ SMALL: dict[str, tuple[Callable[[], Group], int, list[str]]] = {
                   ["odd-reprinted-1", "training-2.13-1", "training-2.5-2"]),
     "nvprof": (lambda: jobs_nvprof.run(NOWHERE, 200, 1, "setting"), 1, ["basic-gpu-trace-200"]),
     "rocpd": (lambda: jobs_rocpd.run(NOWHERE, 20, 1, "setting"), 1, ["basic-3-20"]),
+    "steps": (lambda: jobs_steps.run(NOWHERE, 20, 1, "setting"), 2, ["basic-3.25.0-20"]),
     "xplane": (lambda: jobs_xplane.run(NOWHERE, 1, 1, "setting"), 1, ["training.xplane-1"]),
     "diff": (lambda: jobs_diff.run(NOWHERE, 20, 1, "setting"), 2, ["basic-3.24.0-20", "basic-3.25.0-20"]),
     "export": (lambda: jobs_export.run(NOWHERE, 20, 10, 1, "setting"), 7,
