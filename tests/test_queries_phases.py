@@ -189,7 +189,7 @@ def test_where_no_annotation_is_known_the_answer_says_which_are() -> None:
     assert caught.value.brief == (
         "phases: not recorded in this profile: annotations that name steps or phases")  # fmt: skip
     assert "vLLM, SGLang, TensorRT-LLM" in caught.value.hint
-    assert "phases:grammar=FILE" in caught.value.hint
+    assert "--grammar FILE" in caught.value.hint
     with pytest.raises(NotRecorded, match="phase_steps: not recorded"):
         answers("phase_steps", Range(0, 10, "epoch"), Kernel(0, 10))
 
@@ -198,10 +198,10 @@ def test_rules_of_a_file(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text("[[rule]]\nframework = 'm'\nis = 'step'\nphase = 'all'\npattern = '^epoch$'\n")
     with opened(Range(0, 10, "epoch"), Kernel(0, 10)) as profile:
-        rows = profile.report(f"phases:grammar={path}").rows()
+        rows = profile.report("phases", grammar=str(path)).rows()
         assert [row["phase"] for row in rows] == ["all", OUTSIDE]
         with pytest.raises(UsageError, match="cannot be read"):
-            profile.report("phases:grammar=/nowhere/mine.toml")
+            profile.report("phases", grammar="/nowhere/mine.toml")
 
 
 # -- what is not recorded

@@ -26,7 +26,6 @@ from nsysconv.queries.contract import (
     GPU_OP_FACTS,
     Array,
     ColumnValues,
-    Option,
     Query,
     Request,
 )
@@ -55,9 +54,6 @@ from nsysconv.timeline.steps import STEP_FACTS, Steps
 from nsysconv.timeline.timeline import Timeline, launches
 from nsysconv.timeline.windows import Window, window_of
 
-GRAMMAR = Option(
-    "grammar", None, "A TOML file of rules for annotations, tried before those of nsysconv."
-)
 _PHASE = "What its annotation says that the step is: prefill, decode, mixed; forward, backward, …"
 _REQUESTS = count_column("request_count", "Requests, as annotations say; null: they do not.")
 _TOKENS = count_column(
@@ -121,7 +117,7 @@ STEP_COLUMNS = (
 )
 _ADVICE = (
     "Annotate steps or phases as one of these does: {frameworks} (forward, decode_step_3). "
-    "For others, write rules: `phases:grammar=FILE`."
+    "For others, write rules: `--grammar FILE`."
 )
 Row = dict[str, Any]
 
@@ -257,7 +253,7 @@ def _by_step(timeline: Timeline, found: PhaseSteps, calls: Array) -> Array | Non
 
 
 def _found(timeline: Timeline, request: Request, report: str) -> PhaseSteps:
-    path = request.options[GRAMMAR.name] or request.steps.grammar
+    path = request.steps.grammar
     found = phase_steps(timeline, path)
     if not found.steps:
         frameworks = ", ".join(grammar(path).frameworks)
@@ -314,7 +310,6 @@ PHASES = Query(
     needs={Fact.KERNELS},
     any_of=STEP_FACTS,
     uses=_USES,
-    options=(GRAMMAR,),
     columns=COLUMNS,
     compute=compute,
 )
@@ -323,7 +318,6 @@ PHASE_STEPS = Query(
     needs={Fact.KERNELS},
     any_of=STEP_FACTS,
     uses=_USES,
-    options=(GRAMMAR,),
     columns=STEP_COLUMNS,
     compute=compute_steps,
 )
