@@ -174,12 +174,12 @@ def _steps_of_phases(timeline: Timeline, part: Slice) -> list[tuple[found_in.Ste
 
 def _steady(timeline: Timeline, part: Slice) -> tuple[dict[int, Union], Note]:
     # The longest run of steps of one phase in each process, after those that are long as the first are.
-    steps = [] if part.step_rule else _steps_of_phases(timeline, part)
-    whole_steps = all(found.is_step for found in phase_steps(timeline, part.grammar).used)
-    if part.phase is None and not (steps and whole_steps):
-        steps = [(mine, [""] * len(mine)) for mine in _steps(timeline, part)]
-    elif part.phase is not None:
+    if part.phase is not None:
         _of_phase(timeline, part)  # which says what phases there are
+    whole_steps = all(said.is_step for said in phase_steps(timeline, part.grammar).used)
+    by_phase = part.phase is not None or (whole_steps and not part.step_rule)
+    steps = _steps_of_phases(timeline, part) if by_phase else []
+    steps = steps or [(mine, [""] * len(mine)) for mine in _steps(timeline, part)]
     times, kept, warm_up = {}, 0, 0
     for mine, phases in steps:
         first = _past_warm_up(mine, phases)
