@@ -334,6 +334,8 @@ def test_the_longest_run_of_one_phase_is_steady() -> None:
     assert of_prefill == (40, 20)
     with opened(*rows) as profile:
         report = profile.report("kernels", slice=Slice(steady=True))
+        assert dict(report.slice or {})["steady"] is True
+        assert "time" not in dict(report.slice or {})
         (note,) = [note for note in report.notes if note.slug == "steady-steps"]
         assert note.text.endswith("3 of 7 steps, the longest run of one phase; left out: 0 of warm-up, "
                                   "4 others")  # fmt: skip

@@ -65,7 +65,8 @@ class _Sliced(Timeline):
             if window.parts is not None:
                 when |= {"window_count": len(window.parts.starts), "window_ns": window.length}
         # What a report is of is not what was asked for: both are stated.
-        asked = {"time": self._part.time_text} if self.slice_notes else {}
+        cut = self._part.time is not None and bool(self.slice_notes)
+        asked = {"time": self._part.time_text} if cut else {}
         return {**when, **asked, **self._part.as_dict()}
 
     @property
