@@ -9,8 +9,10 @@ import golden_cases
 import pytest
 from conftest import examples, few
 from diff_asking import Pair, of_lengths, of_steps, sides
+from diff_workloads import Launch, run_of
 from hypothesis import given
 from hypothesis import strategies as st
+from machine import SAXPY
 
 from nsysconv import api
 from nsysconv.api.options import DiffOptions
@@ -292,7 +294,8 @@ def test_flags_of_the_command_line(slower_by_four_percent: Pair, tmp_path: Path)
 
 
 def test_every_option_that_is_one_text_may_be_in_a_file() -> None:
-    texts = "step_range", "step_kernel", "range_names", "split", "match", "run_noise", "inconclusive"
+    texts = ("step_range", "step_kernel", "grammar", "range_names", "split", "match", "run_noise",
+             "inconclusive")  # fmt: skip
     assert DiffOptions.in_files() == {**dict.fromkeys(texts, str), "step_graph": bool}
 
 
@@ -306,3 +309,16 @@ def test_steps_are_named_in_a_file(tmp_path: Path) -> None:
     # What the call says counts for more.
     with pytest.raises(UsageError, match="no range 'no such"):
         api.compare(*runs, limits=said, step_range="no such *")
+
+
+def test_what_ends_a_step_is_named_in_a_file(tmp_path: Path) -> None:
+    """Without annotations: 20 steps between 21 kernels, 30 % longer each."""
+    steps = [[[Launch(SAXPY, length)] for _ in range(21)] for length in (1_000_000, 1_300_000)]
+    base, other = ([run_of(each, annotated=False)] for each in steps)
+    runs = sides(tmp_path, base, other, ("nsys", "nsys"))
+    path = limits(tmp_path, "step_kernel = 'saxpy'\nlimits = ['steps.avg_ns:3%']")
+    assert api.compare(*runs, limits=path).exit_status == 1
+    assert api.compare(*runs, fail_on=["steps.avg_ns:3%"]).exit_status == 4
+    wrong = limits(tmp_path, "step_graph = 'yes'\nlimits = ['steps.avg_ns:3%']")
+    with pytest.raises(UsageError, match="step_graph is not true or false but a text"):
+        api.compare(*runs, limits=wrong)

@@ -150,7 +150,7 @@ def test_the_limits_of_the_page_are_read(runner: Runner) -> None:
     said = re.sub(r"^# (\w+ = )", r"\1", block("toml"), flags=re.M)
     (runner.work / "limits.toml").write_text(said)
     both = read_limits_file(runner.work / "limits.toml", DiffOptions.in_files())
-    assert both.options == {"step_range": "step *", "run_noise": "0.3%", "inconclusive": "pass"}
+    assert both.options == {"step_range": "epoch *", "run_noise": "0.3%", "inconclusive": "pass"}
 
 
 def test_jobs_record_five_runs_and_hand_them_to_the_gate(runner: Runner) -> None:
