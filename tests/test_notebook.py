@@ -29,7 +29,7 @@ def test_the_notebook_shows_pictures_and_tables_and_ends_with_an_answer() -> Non
     kinds = [kind for output in outputs() for kind in output.get("data", ())]
     assert kinds.count("image/png") == sum(".plot()" in c.text for c in CELLS if c.kind == "code") > 0
     assert "text/html" in kinds
-    assert "".join(outputs()[-1]["text"]).startswith("faster: GPU active window 1.38 s → 1.02 s")
+    assert "".join(outputs()[-1]["text"]).startswith("faster: step period 69.65 ms → 51.18 ms")
 
 
 def test_the_notebook_holds_no_path_date_or_machine() -> None:

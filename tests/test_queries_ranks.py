@@ -57,7 +57,7 @@ def test_a_rank_s_row_by_hand() -> None:
     (row,) = answers("rank_summary", *RANK_0, ranks={1: 0}, host="node1")
     assert row == {
         "profile": "small", "rank": 0, "pid": 1, "device_id": 0, "over_ranks": None,
-        "rank_count": None, "cycle_count": 1, "host": "node1",
+        "rank_count": None, "cycle_count": 1, "host": "node1", "dimensions": None,
         "window_ns": 400, "busy_ns": 370, "idle_ns": 30, "idle_pct": 7.5,
         "kernel_count": 2, "kernel_sum_ns": 350, "kernel_union_ns": 300,
         "computation_union_ns": 200, "communication_union_ns": 150,

@@ -54,7 +54,7 @@ from nsysconv.store.location import (
 from nsysconv.store.read import Profile
 from nsysconv.timeline.account import accounts
 from nsysconv.timeline.step_rules import resolved
-from nsysconv.timeline.steps import in_slice
+from nsysconv.timeline.steps import in_slice, lost_in_steps
 from nsysconv.timeline.steps import steps as steps_of
 from nsysconv.timeline.vendors import vendors_differ
 
@@ -303,7 +303,7 @@ def _answers(
         accounts=accounts(timeline, steps),
         slice_notes=timeline.slice_notes,
         properties=comparability.properties_of(
-            timeline, in_slice(timeline, steps_of(timeline, steps))
+            timeline, in_slice(timeline, steps_of(timeline, steps)), lost_in_steps(timeline, steps)
         ),
         sizes=same_work.sizes_of(timeline),
         step_names=resolved(timeline, steps).range,

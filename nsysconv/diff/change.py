@@ -280,8 +280,10 @@ def undecided_words(change: Change, share: float | None = None) -> str:
     """Return why a change is undecided, in one number, and how many runs would decide it.
 
     `share` is the change to be detected; None: the one that was measured, but for what counts as same.
+    Then it also says which noise between runs hides it, where steps alone would show it.
     """
     before, after = change.means
+    quiet = change.needed_run_noise if share is None else None
     if share is None:
         share = max(SAME_SHARE, abs(after / before - 1) if before else 0.0)
     several = change.basis == "repeats"
@@ -295,7 +297,7 @@ def undecided_words(change: Change, share: float | None = None) -> str:
     else:
         least = f"{seen:.0f}" if seen >= 100 else f"{seen:.2g}"
         doubt = f"{runs} {'show' if several else 'shows'} no change below {least} {unit}"
-    needed, quiet = change.runs_for(share), change.needed_run_noise
+    needed = change.runs_for(share)
     if quiet is not None and quiet >= _LEAST_RUN_NOISE:
         # What a run's steps show counts as soon as runs are known to differ by less.
         most = math.floor(1e4 * quiet) / 100

@@ -38,7 +38,8 @@ class Properties:
 
     `devices` and `processes` are the rows of these tables; None among `used_devices` is for
     operations that name none. `op_notes` are on its operations alone. `row_counts` are by event table,
-    `total_count` is of its totals, `step_counts` of each process. `step_period` is the mean time in ns
+    `total_count` is of its totals, `step_counts` of each process; `lost_in_steps`: launches in steps
+    without recorded work, None without steps. `step_period` is the mean time in ns
     from one step start to the next, None without steps; the longest if there are several processes.
     `window_lengths` are by device, in ns; `loading_share` is the largest share of one of these windows
     that calls took which load code.
@@ -57,6 +58,7 @@ class Properties:
     total_count: int
     op_count: int
     step_counts: tuple[int, ...]
+    lost_in_steps: int | None
     step_period: float | None
     window_lengths: Mapping[int, int]
     loading_share: float
@@ -64,8 +66,13 @@ class Properties:
     clocks_disagree: bool
 
 
-def properties_of(timeline: Timeline, steps: list[Steps]) -> Properties:
-    """Return what a profile is whose steps in the slice are known, by process."""
+def properties_of(
+    timeline: Timeline, steps: list[Steps], lost_in_steps: int | None = None
+) -> Properties:
+    """Return what a profile is whose steps in the slice are known, by process.
+
+    `lost_in_steps` is how many launches in them have no recorded work; None: there are none.
+    """
     profile, ops = timeline.profile, timeline.ops
     summed = [] if len(ops) else totals(timeline, *chain.from_iterable(GPU_KINDS.values()))
     devices = [None if device == MISSING else device for device in timeline.devices]
@@ -86,6 +93,7 @@ def properties_of(timeline: Timeline, steps: list[Steps]) -> Properties:
         total_count=len(profile.rows("aggregate")),
         op_count=len(ops) or sum(total.count for total in summed),
         step_counts=tuple(map(len, steps)),
+        lost_in_steps=lost_in_steps,
         step_period=max(means, default=None),
         window_lengths={device: span.length for device, span in spans.items()},
         loading_share=max((_loading_share(timeline, span) for span in spans.values()), default=0.0),
@@ -143,6 +151,9 @@ _ALIKE = 1.2
 _CUT = "trace-truncated"
 # A loss of a smaller share of the rows changes no figure by as much as a verdict needs.
 _FEW_LOST = 0.002
+# Recordings that begin and end amid work lose launches at their edges: of these, no step has lost any.
+_LOST_AT_EDGES = 0.02
+_LOST_WORK = "launches-without-work"
 _WORST_FIRST = (Severity.DROPPED, Severity.APPROXIMATED, Severity.INFO)
 
 
@@ -435,6 +446,8 @@ def _lost_shares(side: _Side) -> dict[_Loss, float]:
                     shares_noted[note.slug, note.facts] = note.share
         for loss, count in counts.items():
             share = shares_noted.get(loss) or count / (count + _row_count(profile, loss[1]))
+            if loss[0] == _LOST_WORK and profile.lost_in_steps == 0 and share < _LOST_AT_EDGES:
+                share = min(share, _FEW_LOST)
             shares[loss] = max(shares.get(loss, 0.0), share)
     return shares
 

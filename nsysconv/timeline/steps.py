@@ -386,6 +386,17 @@ def _classes(
     yield "cpu", [(spans, None) for spans in host]
 
 
+def lost_in_steps(timeline: Timeline, rule: StepRule = ANY_STEPS) -> int | None:
+    """Return how many launches in steps have no recorded work; None where there are no steps."""
+    found = annotated(timeline, rule)
+    if not found:
+        return None
+    whole = timeline.whole
+    lost = whole.lost_launches
+    pid, start = whole.calls.pid[lost], whole.calls.start[lost]
+    return int(np.count_nonzero(places(found, pid, start) >= 0))
+
+
 Key = tuple[Any, ...]
 
 MIN_STEPS = 20
