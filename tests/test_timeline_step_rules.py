@@ -15,7 +15,14 @@ from nsysconv.errors import UsageError
 from nsysconv.facts import Fact
 from nsysconv.timeline.slices import ANY_STEPS, StepRule
 from nsysconv.timeline.step_rules import resolved
-from nsysconv.timeline.steps import MIN_STEPS, annotated, kernel_sums, step_count, steps
+from nsysconv.timeline.steps import (
+    MIN_STEPS,
+    annotated,
+    kernel_sums,
+    lost_in_steps,
+    step_count,
+    steps,
+)
 
 WORK = Kernel(0, 100)
 
@@ -209,3 +216,37 @@ def test_random_ends_against_a_slow_version() -> None:
             found = steps(profile.timeline, BY_KERNEL)
             got = [(s, e) for mine in found for s, e in zip(mine.start.tolist(), mine.end.tolist(), strict=True)]
             assert got == list(zip(ends, ends[1:], strict=False))
+
+
+# -- losses at the edges of a recording
+
+
+def edges(lost_at: int) -> list[Row]:
+    """Three steps of 100 ns with a kernel each; the work of a launch at `lost_at` is not recorded."""
+    rows: list[Row] = [Call(lost_at, lost_at + 5, 99)]
+    for i in range(3):
+        at = 100 + 100 * i
+        rows += [Range(at, at + 100, f"ProfilerStep#{i}"), Call(at + 5, at + 10, i + 1),
+                 Kernel(at + 20, at + 90, i + 1)]  # fmt: skip
+    return rows
+
+
+@pytest.mark.parametrize(("lost_at", "count"), [(50, 0), (150, 1), (420, 0)])
+def test_launches_that_steps_have_lost(lost_at: int, count: int) -> None:
+    with opened(*edges(lost_at), examined=True) as profile:
+        assert len(profile.timeline.lost_launches) == 1
+        assert lost_in_steps(profile.timeline) == count
+
+
+def test_without_steps_it_is_not_known_what_they_lost() -> None:
+    with opened(Kernel(0, 10)) as profile:
+        assert lost_in_steps(profile.timeline) is None
+
+
+@real
+def test_the_change_per_iteration_of_a_real_pair_is_named() -> None:
+    """Both recordings lose launches at their ends, in no iteration; with known noise it is a change."""
+    sides = [REAL / "nsys_sqlite" / f"GindaChen+nsys-ai__mfu_2gpu_{side}.sqlite" for side in
+             ("before", "after")]  # fmt: skip
+    found = api.compare(*sides, step_kernel="nvjet_tst_192x208.*bias_TNT", run_noise="0.3%")
+    assert found.answer.startswith("slower: step period 17.86 ms → 20.01 ms (+12.0 %)")
