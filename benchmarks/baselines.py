@@ -19,7 +19,7 @@ msgspec_operators  the operators of a Kineto trace by name: msgspec, which decod
 pandas_operators  the same of a store: pandas.read_sql of operators, API calls and kernels, group by name,
              sum.
 pandas_steps  steps from one kernel of a name to the next, of each process of a store: pandas.read_sql of
-             kernels, copies, sets and API calls, what each took by step.
+             kernels, copies, sets, API calls and ranges, what each took by step.
 pandas_quantiles  pandas.read_sql of kernels, group by name, count, sum, median, p90, p99.
 rocpd_copy   as raw_copy, of what rocprofv3 writes: events, and the links and names that they refer to.
 xplane_python  what scripts do with a profile of XLA: its messages by protobuf's decoder in pure Python,
@@ -283,7 +283,7 @@ def pandas_steps(store: Path) -> None:
     with closing(sqlite3.connect(f"file:{store}?mode=ro&immutable=1", uri=True)) as connection:
         names = pd.read_sql("SELECT id, text FROM name", connection).set_index("id").text
         read = {table: pd.read_sql(f"SELECT pid, start_ns, dur_ns FROM {table}", connection)
-                for table in ("memcpy", "memset", "api_call")}  # fmt: skip
+                for table in ("memcpy", "memset", "api_call", "range")}  # fmt: skip
         kernels = pd.read_sql("SELECT pid, start_ns, dur_ns, name_id FROM kernel", connection)
     matching = names.index[names.str.contains(ENDS)]
     for pid, mine in kernels.groupby("pid"):

@@ -41,6 +41,7 @@ _MANY_NAMES = 5_000
 # These columns are int64 even if all values are small.
 _WIDE = frozenset({"start_ns"})
 _TIMES, _BYTES = ("start_ns", "dur_ns"), "bytes"
+_IMPLAUSIBLE = ("table_name", "reason", "position")
 
 Array = np.ndarray
 Columns = dict[str, np.ndarray]
@@ -138,13 +139,12 @@ class Profile:
 
         None: the source does not say when the session was, and the zero is a whole second.
         """
-        ended: int | None = self.attributes["recording_ns"]
-        return None if self.attributes["recording_start_ns"] is None else ended
+        begun, ended = (self.attributes[f"recording_{name}ns"] for name in ("start_", ""))
+        return None if begun is None else ended
 
     def count_in_store(self) -> int:
         """Return how many profiles its store holds."""
-        count = sa.select(sa.func.count().label("count")).select_from(schema.profile)
-        (row,) = self._store.rows(count)
+        (row,) = self._store.rows(sa.select(sa.func.count(schema.profile.c.id).label("count")))
         return int(row["count"])
 
     @property
@@ -173,10 +173,14 @@ class Profile:
             return self._examination
 
     def _found_at_import(self) -> Examination:
-        found: dict[tuple[str, int], list[int]] = {}
-        for row in self.rows(schema.implausible.name):
-            found.setdefault((row["table_name"], row["reason"]), []).append(row["position"] - 1)
-        rows = {key: np.sort(np.array(places, np.int64)) for key, places in found.items()}
+        found: dict[tuple[str, int], list[Array]] = {}
+        for batch in self.batches(schema.implausible.name, _ROWS_OF_BLOCK, _IMPLAUSIBLE):
+            tables = batch.column(0).dictionary_encode()
+            table, reason, place = tables.indices.to_numpy(), *map(np.asarray, batch.columns[1:])
+            for number, why in {*zip(table.tolist(), reason.tolist(), strict=True)}:
+                key = tables.dictionary[number].as_py(), why
+                found.setdefault(key, []).append(place[(table == number) & (reason == why)] - 1)
+        rows = {key: np.sort(np.concatenate(places)) for key, places in found.items()}
         lost = rows.pop(("api_call", WORK), np.empty(0, np.int64))
         times, sizes = ({t: at for (t, why), at in rows.items() if why == r} for r in (TIME, SIZE))
         return Examination(times, lost, sizes=sizes)
