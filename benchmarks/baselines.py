@@ -297,13 +297,14 @@ def pandas_steps(store: Path) -> None:
 
 def pandas_quantiles(store: Path) -> None:
     """Print how long the kernels of each name take: count, sum, median, p90, p99."""
+    import numpy as np
     import pandas as pd
 
     with closing(sqlite3.connect(f"file:{store}?mode=ro&immutable=1", uri=True)) as connection:
         names = pd.read_sql("SELECT id, text FROM name", connection).set_index("id").text
         rows = pd.read_sql("SELECT dur_ns, name_id FROM kernel", connection)
     groups = rows.groupby("name_id")["dur_ns"]
-    sums = groups.agg(["count", "sum"]).join(groups.quantile([0.5, 0.9, 0.99]).unstack())
+    sums = groups.agg(["count", "sum"]).join(groups.quantile(np.array([0.5, 0.9, 0.99])).unstack())
     print(sums.rename(names.to_dict()).sort_values("sum", ascending=False).head(3).to_string())
 
 

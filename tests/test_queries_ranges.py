@@ -258,8 +258,8 @@ def test_without_ranges_it_is_not_recorded() -> None:
 
 def test_steps_of_a_word_with_a_number_are_one_row() -> None:
     """Grouped: `step 1` to `step 3` with the ranges inside; exact names stay apart."""
-    rows = [row for i in range(3) for row in
-            (Range(20 * i, 20 * i + 20, f"step {i}"), Range(20 * i + 5, 20 * i + 10, "forward"))]  # fmt: skip
+    rows = [Range(20 * i, 20 * i + 20, f"step {i}") for i in range(3)]
+    rows += [Range(20 * i + 5, 20 * i + 10, "forward") for i in range(3)]
     rows.append(Kernel(0, 60))
     paths = cells("ranges path range_count range_sum_ns", *rows)
     assert paths == [("step *", 3, 60), ("step */forward", 3, 15)]

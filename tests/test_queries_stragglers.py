@@ -71,8 +71,8 @@ EXAMPLE: tuple[Rank, ...] = (
 BROADCASTS = (Kernel(100, 110, name=BROADCAST), Kernel(105, 400, name=BROADCAST))
 
 
-STEPS = tuple(Range(start, end, f"ProfilerStep#{number}")
-              for number, (start, end) in enumerate([(90, 250), (290, 450), (490, 620), (690, 820)]))  # fmt: skip
+STEPS = (Range(90, 250, "ProfilerStep#0"), Range(290, 450, "ProfilerStep#1"),
+         Range(490, 620, "ProfilerStep#2"), Range(690, 820, "ProfilerStep#3"))  # fmt: skip
 
 
 def test_in_how_many_steps_a_rank_is_the_worst() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -129,8 +130,8 @@ def test_without_launches_steps_are_on_the_gpu_alone() -> None:
 
 
 def test_each_process_has_its_own_steps() -> None:
-    rows = [*KERNELS, *(Kernel(k.start + 5, k.end + 5, name=k.name, pid=2, device=1) for k in KERNELS[:4])]
-    with opened(*rows) as profile:
+    others = (Kernel(k.start + 5, k.end + 5, name=k.name, pid=2, device=1) for k in KERNELS[:4])
+    with opened(*KERNELS, *others) as profile:
         found = {mine.pid: mine.end.tolist() for mine in steps(profile.timeline, BY_KERNEL)}
         assert found == {1: [90, 110], 2: [95]}
         assert step_count(profile.timeline, BY_KERNEL) == 2
@@ -144,7 +145,9 @@ def test_on_two_devices_a_step_ends_with_the_last() -> None:
 
 
 @pytest.mark.parametrize(("kernel", "what"), [
-    ("nothing", "fewer than two kernels match 'nothing'"), ("[", "is no regular expression")])  # fmt: skip
+    ("nothing", "fewer than two kernels match 'nothing'"),
+    ("[", "is no regular expression"),
+])  # fmt: skip
 @pytest.mark.parametrize("report", ["steps", "gpu_utilization:by=step"])
 def test_kernels_that_make_no_steps(report: str, kernel: str, what: str) -> None:
     with opened(*KERNELS) as profile, pytest.raises(UsageError) as error:
@@ -163,7 +166,8 @@ def test_kernels_by_step_are_those_that_the_host_launched_in_it() -> None:
     for i in range(MIN_STEPS + 1):
         at = 1000 + 100 * i
         rows += [Call(2 * i, 2 * i + 1, 2 * i + 1), Kernel(at, at + 10 + i, 2 * i + 1, name="a"),
-                 Call(2 * i + 1, 2 * i + 2, 2 * i + 2), Kernel(at + 60, at + 70, 2 * i + 2, name="end")]  # fmt: skip
+                 Call(2 * i + 1, 2 * i + 2, 2 * i + 2),
+                 Kernel(at + 60, at + 70, 2 * i + 2, name="end")]  # fmt: skip
     with opened(*rows) as profile:
         found = kernel_sums(profile.timeline, BY_KERNEL)
         assert found is not None
@@ -179,7 +183,8 @@ def test_a_step_ends_with_the_replay_of_a_graph() -> None:
     rows: list[Row] = []
     for i, at in enumerate((100, 200, 300)):
         rows += [Call(at - 50, at - 45, i + 1, name="cudaGraphLaunch"), Kernel(at, at + 10, i + 1),
-                 Kernel(at + 20, at + 30 + i, i + 1), Call(at - 40, at - 38, i + 10, name="cudaMemcpyAsync"),
+                 Kernel(at + 20, at + 30 + i, i + 1),
+                 Call(at - 40, at - 38, i + 10, name="cudaMemcpyAsync"),
                  Memcpy(at + 40, at + 45, i + 10)]  # fmt: skip
     found = reported(*rows, step_graph=True)
     assert [(row["step"], row["start_ns"], row["dur_ns"]) for row in found] == [
@@ -214,8 +219,9 @@ def test_random_ends_against_a_slow_version() -> None:
                 ends.append(at)
         with opened(*rows) as profile:
             found = steps(profile.timeline, BY_KERNEL)
-            got = [(s, e) for mine in found for s, e in zip(mine.start.tolist(), mine.end.tolist(), strict=True)]
-            assert got == list(zip(ends, ends[1:], strict=False))
+            got = [pair for mine in found for pair in
+                   zip(mine.start.tolist(), mine.end.tolist(), strict=True)]  # fmt: skip
+            assert got == list(pairwise(ends))
 
 
 # -- losses at the edges of a recording

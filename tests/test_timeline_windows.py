@@ -69,7 +69,8 @@ def test_what_is_said_of_the_windows() -> None:
     with opened(*EXAMPLE) as profile:
         profile.narrow(ALL)
         assert profile.timeline.slice_description == {
-            "start_ns": 0, "end_ns": 120, "window_count": 2, "window_ns": 100, "range": "r#*"}  # fmt: skip
+            "start_ns": 0, "end_ns": 120, "window_count": 2, "window_ns": 100,
+            "range": "r#*"}  # fmt: skip
 
 
 def test_windows_of_what_was_launched_in_each_range() -> None:
@@ -200,7 +201,9 @@ NO_SUM = {
     "cycle_count": "a recording has its cycles in each window",
     "rank_count": "a rank communicates in several windows",
 }
-_EXTREME = re.compile(r"start_ns$|_id$|^top_|(?:^|_)(?:min|max|med|avg|p\d\d|per_step|stddev)_|_(?:min|max)$")
+_EXTREME = re.compile(
+    r"start_ns$|_id$|^top_|(?:^|_)(?:min|max|med|avg|p\d\d|per_step|stddev)_|_(?:min|max)$"
+)
 WHOLE_ONLY = {
     "timeline_tiles": "its tiles are cut from the whole slice",
     "utilization_over_time": "bins are of the whole slice",
@@ -235,7 +238,7 @@ def _sums(reports: list[Report]) -> dict[Any, dict[str, int]]:
 
 
 def _of_windows(count: int) -> list[Row]:
-    """In each window of 100 ns a range, calls, kernels and copies; work and calls between them as well."""
+    """In each window of 100 ns a range, calls, kernels and copies; the same between windows."""
     rows: list[Row] = []
     for number in range(2 * count):
         at, link = 100 * number, 10 * number
