@@ -38,6 +38,11 @@ FRAMEWORKS = (
 """Names that frameworks give to their steps; the first of these that a profile has counts."""
 
 _NUMBERED = re.compile(r"(?P<word>[A-Za-z][A-Za-z _.:/-]{0,22}[#=]? ?)(?P<number>\d{1,9})")
+# What a model or a machine has several of, and no pass of the program.
+_OF_MODELS = re.compile(
+    r"\b(?:layer|block|stage|rank|worker|thread|stream|gpu|device|expert|head|bucket|shard)s?\W*$",
+    re.IGNORECASE,
+)
 _FEWEST = 3
 
 
@@ -62,7 +67,11 @@ def resolved(timeline: Timeline, rule: StepRule) -> StepRule:
     for text in known:
         if found := _NUMBERED.fullmatch(text):
             numbers[found["word"]].add(int(found["number"]))
-    words = [word for word, several in numbers.items() if len(several) >= _FEWEST]
+    words = [
+        word
+        for word, several in numbers.items()
+        if len(several) >= _FEWEST and not _OF_MODELS.search(word.replace("_", " "))
+    ]
     return _numbered(timeline.whole, words) if words else ANY_STEPS
 
 
