@@ -30,8 +30,10 @@ from nsysconv.store.location import Url
 from nsysconv.store.runs import RankCoverage
 from nsysconv.store.write import Imported
 from nsysconv.timeline import slices
+from nsysconv.timeline.slices import Slice
 
 KEYWORDS = {
+    options.SliceKeywords: Slice,
     options.PartKeywords: options.PartOptions,
     options.ProfileKeywords: options.ProfileOptions,
     options.ReportKeywords: options.ReportOptions,

@@ -16,7 +16,7 @@ from nsysconv import queries
 from nsysconv.api.diff_page import DRAWN, aligned_reports, drawn_reports
 from nsysconv.api.inputs import Input, UnreadFiles, check_existing, inputs_to_read
 from nsysconv.api.open_profile import OpenProfile, open_all, shown_section
-from nsysconv.api.options import DiffKeywords, DiffOptions, check_word
+from nsysconv.api.options import DiffKeywords, DiffOptions, check_word, options_of
 from nsysconv.api.shown_report import ShownReport
 from nsysconv.api.targets import Files, Say, Target, Words, silent
 from nsysconv.diff import (
@@ -120,7 +120,9 @@ def compare(
     for words that are not known, InputError where a side cannot be read. What a side did not record is
     in the reports.
     """
-    return compare_targets(base, other, DiffOptions(reports=reports, **options), say)
+    return compare_targets(
+        base, other, options_of(DiffOptions, {"reports": reports, **options}), say
+    )
 
 
 def compare_targets(

@@ -10,7 +10,7 @@ from typing import Unpack
 from nsysconv import queries
 from nsysconv.api import open_profile
 from nsysconv.api.open_profile import OpenProfile, shown_beside, shown_report
-from nsysconv.api.options import ReportKeywords, ReportOptions
+from nsysconv.api.options import ReportKeywords, ReportOptions, options_of
 from nsysconv.api.profile_info import info_reports
 from nsysconv.api.shown_report import ShownReport
 from nsysconv.api.targets import Say, Target, Words, silent
@@ -75,7 +75,7 @@ def page(
     together; the time line has 50,000 events at most. A report that is not recorded says so in place of
     rows. Raises as `OpenProfile.report`, and UsageError for `workers` and `dask`, which make no page.
     """
-    return page_of(target, ReportOptions(names=names, **options), say)
+    return page_of(target, options_of(ReportOptions, {"names": names, **options}), say)
 
 
 def page_of(target: Target, options: ReportOptions, say: Say = silent) -> list[ShownReport]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from nsysconv import queries, schema
 from nsysconv.api.inputs import Input, only_recording
-from nsysconv.api.options import ProfileKeywords, ProfileOptions
+from nsysconv.api.options import ProfileKeywords, ProfileOptions, options_of
 from nsysconv.api.shown_report import ShownReport, query_report
 from nsysconv.api.targets import Say, Target, Words, several, silent
 from nsysconv.document import Section
@@ -144,7 +144,7 @@ class OpenProfile:
             notes.append(Note("query-of-all-profiles", Severity.INFO, words))
         return query_report(place, text, notes)
 
-    def report(self, name: str, **options: Unpack[ProfileKeywords]) -> ShownReport:
+    def report(self, name: str, /, **options: Unpack[ProfileKeywords]) -> ShownReport:
         """Return one report, by its name and its own options (`cuda_gpu_kern_sum:base`).
 
         Its columns and their units are in docs/reports.md; times are integers of ns. Without `limit` it
@@ -154,7 +154,7 @@ class OpenProfile:
         the profile is closed.
         """
         self._check_open()
-        asked = ProfileOptions(**options)
+        asked = options_of(ProfileOptions, options)
         (spec,) = asked.checked((name,))
         limit = asked.row_limit(spec) if asked.for_people else asked.limit or 0
         timeline = _cut(self._timeline_for(spec), asked.part)
@@ -169,7 +169,7 @@ class OpenProfile:
         Raises UsageError as `report`.
         """
         self._check_open()
-        asked = ProfileOptions(**options)
+        asked = options_of(ProfileOptions, options)
         specs = asked.checked(queries.DEFAULT if names is None else several(names))
         limits = [asked.row_limit(spec) for spec in specs]
         requests = [(s, asked.request(limit)) for s, limit in zip(specs, limits, strict=True)]

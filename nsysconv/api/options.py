@@ -1,21 +1,21 @@
 """Options of reports and comparisons: sets of keywords, and the values that they become.
 
-A keyword is documented where its set is. A value is made of a set, so that type checkers compare their
-fields: `ReportOptions(**options)`.
+A keyword is documented where its set is. `options_of` makes a value of a set.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TypedDict
+from typing import Any, TypedDict, TypeVar
 
 from nsysconv import queries
 from nsysconv.api.targets import Words
 from nsysconv.diff.limits_file import LimitsFile
 from nsysconv.document import Section
-from nsysconv.errors import UsageError
+from nsysconv.errors import UsageError, available_hint
 from nsysconv.present import tables
 from nsysconv.queries.contract import Request
 from nsysconv.timeline.idle import IDLE_KINDS
@@ -31,11 +31,30 @@ SPLITS = ("device", "rank")
 # If `by` is one of these and `split` is not given, the rows are split by the value.
 _SPLIT_OF = {"device": "device", "rank": "rank", "host": "rank"}
 
+_OF_SLICE = frozenset(each.name for each in fields(Slice))
 # These fields take a sequence of words, or one word.
 _WORDS = frozenset({"idle", "ignore", "include", "names", "reports", "fail_on"})
 
 
-class PartKeywords(TypedDict, total=False):
+class SliceKeywords(TypedDict, total=False):
+    """Keywords for a slice, in place of `slice`: what `Slice` takes, such as `step=3` and `devices=0`."""
+
+    time: object
+    range: str | None
+    step: str | int | None
+    skip_first: int
+    phase: str | None
+    steady: bool
+    projected: bool
+    devices: int | Sequence[int]
+    streams: int | Sequence[int]
+    ranks: int | Sequence[int]
+    processes: int | Sequence[int]
+    threads: int | Sequence[int]
+    name: str | re.Pattern[str] | None
+
+
+class PartKeywords(SliceKeywords, total=False):
     """Keywords for the part of the profiles to look at, and for how many rows are kept.
 
     `slice` says what of the profiles to look at (None: all of it). `step_range` names the ranges that are
@@ -252,6 +271,28 @@ class DiffOptions(PartOptions):
             if getattr(self, name) == defaults[name]
         }
         return replace(self, **mine)  # type: ignore[arg-type]
+
+
+Options = TypeVar("Options", bound=PartOptions)
+
+
+def options_of(kind: type[Options], keywords: Mapping[str, Any]) -> Options:
+    """Return the options that keywords give; what belongs to a slice makes one.
+
+    Raises UsageError for unknown keywords, and for a slice beside what belongs to one.
+    """
+    known = {each.name for each in fields(kind)}
+    of_slice = {name: value for name, value in keywords.items() if name in _OF_SLICE - known}
+    others = {name: value for name, value in keywords.items() if name not in of_slice}
+    for name in others.keys() - known:
+        hint = available_hint(name, sorted(known | _OF_SLICE))
+        raise UsageError(f"no keyword {name!r}", hint=hint)
+    if of_slice:
+        if others.get("slice") is not None:
+            which = ", ".join(of_slice)
+            raise UsageError(f"a slice, and {which} beside it", hint=f"slice=Slice({which}=…)")
+        others["slice"] = Slice(**of_slice)
+    return kind(**others)
 
 
 def _check_any(names: Sequence[str], trait: str, rows: str) -> None:

@@ -18,7 +18,7 @@ from nsysconv import queries
 from nsysconv.api import inputs, open_profile
 from nsysconv.api.open_profile import OpenProfile, shown_beside, shown_report
 from nsysconv.api.options import BY as PROFILE_BY
-from nsysconv.api.options import ReportKeywords, ReportOptions
+from nsysconv.api.options import ReportKeywords, ReportOptions, options_of
 from nsysconv.api.shown_report import ShownReport
 from nsysconv.api.targets import Files, Say, Target, Words, silent
 from nsysconv.api.workers import Workers
@@ -83,7 +83,7 @@ def report_on(
     Raises UsageError for unknown words and where a store holds several runs and none was named,
     InputError where nothing can be read.
     """
-    return report_target(target, ReportOptions(names=names, **options), say)
+    return report_target(target, options_of(ReportOptions, {"names": names, **options}), say)
 
 
 def report_target(target: Target, options: ReportOptions, say: Say = silent) -> list[ShownReport]:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nsysconv import queries
 from nsysconv.document import Section
+from nsysconv.errors import UsageError
 from nsysconv.notes import Note
 from nsysconv.report import Column, Unit
 from nsysconv.store.location import Location, ask
 
 if TYPE_CHECKING:
+    import polars as pl
     from matplotlib.figure import Figure
 
 
@@ -35,6 +37,29 @@ class ShownReport(Section):
         from nsysconv.render import pictures
 
         return pictures.draw(self)
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return the rows as a DataFrame of Polars, which has to be installed; else UsageError."""
+        try:
+            import polars as pl
+        except ImportError as error:
+            raise UsageError("Polars is not installed", hint="pip install polars") from error
+        frame = pl.from_arrow(self.to_arrow())
+        assert isinstance(frame, pl.DataFrame)
+        return frame
+
+    def __len__(self) -> int:
+        """Return the number of rows that it holds."""
+        return 0 if self.table is None else self.table.num_rows
+
+    def __bool__(self) -> bool:
+        """Return True: a report without rows is an answer, too."""
+        return True
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """Iterate over the rows as dictionaries, null as None."""
+        names = [column.name for column in self.columns]
+        return (dict(zip(names, row, strict=True)) for row in self.tuples())
 
     def _repr_html_(self) -> str:
         from nsysconv.render import html

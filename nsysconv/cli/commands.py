@@ -10,7 +10,6 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,14 +28,10 @@ from nsysconv.render.contract import Options, Render
 from nsysconv.store.checksums import NOT_RECORDED
 from nsysconv.store.filesystem import follow_links, require_folder, write_atomically
 from nsysconv.store.location import local_path, split_target
-from nsysconv.timeline.slices import Moment, Percent, Slice
+from nsysconv.timeline.slices import Slice
 
 if TYPE_CHECKING:
     from nsysconv.api.options import DiffOptions, ReportOptions
-
-_TIME = re.compile(r"(-?\d{1,18})(?:\.(\d{1,30}))?(ns|us|µs|ms|s|%)?")
-_DECIMALS = {"ns": 0, "us": 3, "µs": 3, "ms": 6, "s": 9, None: 0}
-_EXAMPLES = "For example: --time 1.5s:2s, --time 10%:90%, --time 3s:"
 
 _DIFF_FORMATS_FOR_PEOPLE = ("text", "markdown")
 _LIST_WIDTH = 80
@@ -400,38 +395,9 @@ def part_keywords(**flags: Any) -> dict[str, Any]:
 
 def parse_slice(time: str | None = None, **flags: Any) -> Slice | None:
     """Return the slice of flags that are called as its fields, None for the whole. Raises UsageError."""
-    given = {name: value for name, value in flags.items() if value is not None}
-    part = Slice(time=_time(time), **given)
+    given = {"time": time, **flags}
+    part = Slice(**{name: value for name, value in given.items() if value is not None})
     return None if part.is_whole else part
-
-
-def _time(text: str | None) -> tuple[Moment | None, Moment | None] | None:
-    # A:B, or A/B as nsys spells it; either end may be empty.
-    if text is None:
-        return None
-    ends = re.split("[:/]", text)
-    if len(ends) != 2 or not any(ends):
-        raise UsageError(f"--time {text!r} is not A:B", hint=_EXAMPLES)
-    start, end = (_moment(part.strip()) if part.strip() else None for part in ends)
-    return start, end
-
-
-def _moment(text: str) -> Moment:
-    # Decimals are exact; those beyond a ns are cut off.
-    match = _TIME.fullmatch(text)
-    if match is None:
-        hint = f"A number with ns, us, ms, s or %. {_EXAMPLES}"
-        raise UsageError(f"{text!r} is no time", hint=hint)
-    whole, decimals, unit = match.groups()
-    if decimals and unit is None:
-        raise UsageError(f"{text!r} has no unit", hint=f"Without one it is whole ns. {_EXAMPLES}")
-    if unit == "%":
-        share = Fraction(f"{whole}.{decimals or 0}")
-        if not 0 <= share <= 100:
-            raise UsageError(f"{text} of a profile", hint="From 0% to 100%.")
-        return Percent(share)
-    places = _DECIMALS[unit]
-    return int(whole + (decimals or "")[:places].ljust(places, "0"))
 
 
 # -- where reports go

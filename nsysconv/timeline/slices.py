@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from typing import Any
+
+import numpy as np
 
 from nsysconv.errors import UsageError
 
@@ -75,7 +78,8 @@ Moment = int | Percent
 class Slice:
     """The slice that a user asks for; nothing: the whole profile. All that is given has to hold together.
 
-    `time` is [start, end), None standing for where the profile begins or ends. `range` is
+    `time` is [start, end), None standing for where the profile begins or ends, or a text as the command
+    line takes it (`1.5s:2s`). Of a number, one is as good as several. `range` is
     `NAME[@DOMAIN][#N]`, `#*` for all of that name, and `step` the name of steps (`*` standing for
     anything), a number, or `FIRST:LAST` numbers; they mean the ranges' or steps' own times in their
     process, together, and with `projected` the time of the operations launched in them, and only those.
@@ -107,10 +111,10 @@ class Slice:
 
     def __post_init__(self) -> None:
         """Check and normalize the fields."""
+        # As people write it; slices are kept by what they ask for.
         for field in fields(self):
-            value = getattr(self, field.name)
-            if isinstance(value, list):  # as people write it; slices are kept by what they ask for
-                object.__setattr__(self, field.name, tuple(value))
+            value = _NORMAL[field.type](field.name, getattr(self, field.name))
+            object.__setattr__(self, field.name, value)
         if self.time is not None and not _in_order(*self.time):
             raise UsageError("the slice ends before it starts", hint="START:END, START before END.")
         if self.projected and not self.by_range:
@@ -167,6 +171,83 @@ class Slice:
         if self.phase is None:
             said.pop("grammar", None)
         return said
+
+
+_TIME = re.compile(r"(-?\d{1,18})(?:\.(\d{1,30}))?(ns|us|µs|ms|s|%)?")
+_DECIMALS = {"ns": 0, "us": 3, "µs": 3, "ms": 6, "s": 9, None: 0}
+_EXAMPLES = "For example: --time 1.5s:2s, --time 10%:90%, --time 3s:"
+
+
+def _moments(name: str, value: Any) -> tuple[Moment | None, Moment | None] | None:
+    # A:B, or A/B as nsys spells it; either end may be empty. A pair holds ns, shares or such texts.
+    if value is None:
+        return None
+    ends = re.split("[:/]", value) if isinstance(value, str) else value
+    if not isinstance(ends, (tuple, list)) or len(ends) != 2 or (ends[0] == ends[1] == ""):
+        raise UsageError(f"--time {value!r} is not A:B", hint=_EXAMPLES)
+    start, end = map(_moment, ends)
+    return start, end
+
+
+def _moment(value: Any) -> Moment | None:
+    # Decimals are exact; those beyond a ns are cut off.
+    if value is None or isinstance(value, Percent) or type(value) is int:
+        return value
+    text = value.strip() if isinstance(value, str) else str(_integer("time", value))
+    if not text:
+        return None
+    match = _TIME.fullmatch(text)
+    if match is None:
+        hint = f"A number with ns, us, ms, s or %. {_EXAMPLES}"
+        raise UsageError(f"{text!r} is no time", hint=hint)
+    whole, decimals, unit = match.groups()
+    if decimals and unit is None:
+        raise UsageError(f"{text!r} has no unit", hint=f"Without one it is whole ns. {_EXAMPLES}")
+    if unit == "%":
+        share = Fraction(f"{whole}.{decimals or 0}")
+        if not 0 <= share <= 100:
+            raise UsageError(f"{text} of a profile", hint="From 0% to 100%.")
+        return Percent(share)
+    places = _DECIMALS[unit]
+    return int(whole + (decimals or "")[:places].ljust(places, "0"))
+
+
+def _text(name: str, value: Any) -> str | None:
+    if isinstance(value, re.Pattern):
+        value = value.pattern
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
+        return str(value)
+    raise UsageError(f"{name}={value!r} is no text", hint=f"For example: {name}='3'")
+
+
+def _integer(name: str, value: Any) -> int:
+    text = str(value)
+    if isinstance(value, bool) or re.fullmatch(r"-?\d{1,18}", text) is None:
+        raise UsageError(f"{name}={value!r} is no whole number", hint=f"For example: {name}=3")
+    return int(text)
+
+
+def _integers(name: str, value: Any) -> tuple[int, ...]:
+    one = isinstance(value, (str, int, float, np.generic)) or not isinstance(value, Iterable)
+    return tuple(_integer(name, each) for each in ([value] if one else value))
+
+
+def _flag(name: str, value: Any) -> bool:
+    if not isinstance(value, (bool, np.bool_)):
+        raise UsageError(f"{name}={value!r} is neither true nor false", hint=f"{name}=True")
+    return bool(value)
+
+
+# By the type of a field, as it is written above.
+_NORMAL: Mapping[Any, Callable[[str, Any], Any]] = {
+    "tuple[Moment | None, Moment | None] | None": _moments,
+    "str | None": _text,
+    "int": _integer,
+    "bool": _flag,
+    "tuple[int, ...]": _integers,
+}
 
 
 def _said(moment: Moment | None) -> str:
