@@ -38,7 +38,8 @@ def test_what_people_write_is_taken(natural: dict[str, Any], strict: dict[str, A
 @pytest.mark.parametrize("wrong", [
     {"step": 2.5}, {"step": [1]}, {"step": True}, {"devices": "x"}, {"devices": 1.5}, {"devices": [None]},
     {"skip_first": "two"}, {"projected": "yes", "step": 1}, {"time": 5}, {"time": "5"},
-    {"time": (1, 2, 3)}, {"time": ":"}, {"time": ("a", 2)}, {"name": 3.5}, {"range": ["a"]}, {"time": (1.5, 2)},
+    {"time": (1, 2, 3)}, {"time": ":"}, {"time": ("a", 2)}, {"name": 3.5}, {"range": ["a"]},
+    {"time": (1.5, 2)},
 ])  # fmt: skip
 def test_a_wrong_value_is_our_error(wrong: dict[str, Any]) -> None:
     with pytest.raises(UsageError) as error:
