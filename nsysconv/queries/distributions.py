@@ -49,6 +49,7 @@ from nsysconv.timeline.arrays import (
     sums,
     take,
 )
+from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.pace import Events, Instances, instances, merged
 from nsysconv.timeline.projection import projection
 from nsysconv.timeline.step_rules import regular_expression
@@ -58,17 +59,14 @@ _NAME = "A regular expression that names of {} contain; without one {}."
 
 
 def _kernels(timeline: Timeline, request: Request) -> Events:
-    columns = timeline.profile.columns("kernel", ("start_ns", "dur_ns", "device_id", "pid"))
-    name, (ids,) = factorize(kernel_ids_of(timeline, request))
+    ops, (of_row, (ids,)) = timeline.whole.ops, factorize(kernel_ids_of(timeline, request))
+    which = np.flatnonzero(ops.kind == OpKind.KERNEL)
+    kernels, held = ops.take(which), take(timeline.ops_in_slice, which)
     texts = timeline.profile.names(ids)
-    names, held = tuple(texts[i] for i in ids.tolist()), timeline.rows("kernel")
-    pid, device, start, dur = (
-        columns["pid"],
-        columns["device_id"],
-        columns["start_ns"],
-        columns["dur_ns"],
-    )
-    return Events(names, name, pid, device, start, dur, held)
+    names = tuple(texts[i] for i in ids.tolist())
+    dur = np.where(kernels.timed, kernels.dur, MISSING)
+    name = take(of_row, kernels.row)
+    return Events(names, name, kernels.pid, kernels.device, kernels.start, dur, held)
 
 
 def _ranges(timeline: Timeline, request: Request, *, projected: bool) -> Events:
