@@ -31,6 +31,7 @@ from nsysconv.timeline import host_activity, idle
 from nsysconv.timeline.arrays import Array, blocks, counts, decade, distinct, factorize, sums
 from nsysconv.timeline.dependencies import Waits, blocked_by
 from nsysconv.timeline.events import OpKind
+from nsysconv.timeline.gap_ids import gap_id, gap_numbers
 from nsysconv.timeline.steps import STEP_FACTS
 from nsysconv.timeline.timeline import Timeline
 
@@ -90,6 +91,11 @@ COLUMNS = (
     Column("during", Unit.TEXT, "What that thread did for the longest time of the host part."),
     Column("during_ns", Unit.NS, "How long it did that.", brief=False),
     Column("next_op", Unit.TEXT, "The GPU operation that ended it."),
+    Column(
+        "gap",
+        Unit.TEXT,
+        "Its id, for `nsysconv why`: that of the profile's gap in which it lies; null: in none.",
+    ),
     Column("event", Unit.TEXT, "That operation's id, for `nsysconv why`; null: none."),
     Column(
         "blocked_by",
@@ -160,6 +166,7 @@ def _add(
     columns["event"] += [
         timeline.ops.event_id(op) if op >= 0 else None for op in device_gaps.ended_by.tolist()
     ]
+    columns["gap"] += map(gap_id, gap_numbers(timeline, device_gaps).tolist())
     for name, value in _gap_keys(timeline, device_gaps).items():
         columns[name] += [value] * len(device_gaps)
 
@@ -179,21 +186,23 @@ def longest_activity(
     device_gaps: idle.Gaps, activities: host_activity.HostActivity
 ) -> tuple[list[str | None], list[int | None]]:
     """Return per gap the activity with the largest share of its host part, and that share."""
-    names: list[str | None] = [None] * len(device_gaps)
-    times: list[int | None] = [None] * len(device_gaps)
+    longest = [did[0] if did else (None, None) for did in activities_of(device_gaps, activities)]
+    return [name for name, _ in longest], [time for _, time in longest]
+
+
+def activities_of(
+    device_gaps: idle.Gaps, activities: host_activity.HostActivity
+) -> list[list[tuple[str, int]]]:
+    """Return per gap what the host did in its host part, with how long it did that: longest first."""
     # Times are added up by name, because two symbols of one function are one activity.
-    totals: dict[tuple[int, str], int] = {}
+    totals: list[dict[str, int]] = [{} for _ in range(len(device_gaps))]
     for pieces in activities.split(device_gaps):
         for gap, label, time in zip(
             pieces.gap.tolist(), pieces.label.tolist(), pieces.time.tolist(), strict=True
         ):
             name = activities.name(label)[1]
-            totals[gap, name] = totals.get((gap, name), 0) + time
-    for (gap, name), time in totals.items():
-        best = times[gap]
-        if best is None or time > best:
-            names[gap], times[gap] = name, time
-    return names, times
+            totals[gap][name] = totals[gap].get(name, 0) + time
+    return [sorted(of_gap.items(), key=lambda did: -did[1]) for of_gap in totals]
 
 
 class _Names:
