@@ -37,7 +37,7 @@ from nsysconv.timeline.timeline import Timeline
 
 K = TypeVar("K", bound=Hashable)
 
-_HOST_FACTS = {
+HOST_FACTS = {
     *(Fact.DIRECTIVES, Fact.PYTHON_FUNCTIONS, Fact.OSRT_CALLS, Fact.SCHEDULING),
     *(Fact.DEVICES, Fact.OVERHEAD),
     *STEP_FACTS,
@@ -123,8 +123,8 @@ def compute(timeline: Timeline, request: Request) -> Result:
         shortest = int(np.partition(durations, total - request.limit)[total - request.limit])
         gap_lists = [each.take(each.dur >= shortest) for each in gap_lists]
     activities = host_activity.host_activity(timeline, request.range_names)
-    names = _Names(timeline)
-    all_names = names if timeline.is_whole else _Names(timeline.whole)
+    names = GapNames(timeline)
+    all_names = names if timeline.is_whole else GapNames(timeline.whole)
     columns: dict[str, list[Any]] = {column.name: [] for column in COLUMNS[1:]}
     for each in gap_lists:
         gap_parts = idle.parts(timeline, each)
@@ -137,7 +137,7 @@ def compute(timeline: Timeline, request: Request) -> Result:
 IDLE_GAPS = Query(
     title="Idle gaps, longest first",
     needs={Fact.KERNELS},
-    uses={Fact.API_LINKS, Fact.THREADS, *_HOST_FACTS},
+    uses={Fact.API_LINKS, Fact.THREADS, *HOST_FACTS},
     columns=COLUMNS,
     compute=compute,
 )
@@ -149,7 +149,7 @@ def _add(
     device_gaps: idle.Gaps,
     gap_parts: Array,
     activities: host_activity.HostActivity,
-    names: _Names,
+    names: GapNames,
 ) -> None:
     columns["start_ns"] += device_gaps.start.tolist()
     columns["dur_ns"] += device_gaps.dur.tolist()
@@ -172,7 +172,7 @@ def _add(
 
 
 def _add_blocked(
-    columns: dict[str, list[Any]], timeline: Timeline, blocked: Waits, names: _Names
+    columns: dict[str, list[Any]], timeline: Timeline, blocked: Waits, names: GapNames
 ) -> None:
     on, ops = blocked.on.tolist(), timeline.whole.ops
     columns["blocked_by"] += [names.operation(op) for op in on]
@@ -205,8 +205,11 @@ def activities_of(
     return [sorted(of_gap.items(), key=lambda did: -did[1]) for of_gap in totals]
 
 
-class _Names:
+class GapNames:
+    """The names of operations that end gaps, and of the threads that launched them."""
+
     def __init__(self, timeline: Timeline) -> None:
+        """Read the names of kernels and threads."""
         self._timeline = timeline
         kernels = timeline.profile.columns("kernel", ("name_id",))["name_id"]
         self._kernel_names = timeline.profile.names(distinct(kernels[kernels != MISSING]))
@@ -393,7 +396,7 @@ def _host(timeline: Timeline, request: Request) -> ColumnValues:
 IDLE_HOST = Query(
     title="CPU-bound idle time: what the host did meanwhile",
     needs={Fact.KERNELS, Fact.API_LINKS, Fact.THREADS},
-    uses={*_HOST_FACTS, Fact.CPU_SAMPLES},
+    uses={*HOST_FACTS, Fact.CPU_SAMPLES},
     columns=_HOST_COLUMNS,
     compute=_host,
 )
