@@ -111,7 +111,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
 
 def test_the_answer_comes_first(made: tuple[str, Path]) -> None:
     text = outline(made[0]).text
-    answer = text[: text.index("Utilization over time")]
+    answer = text[: text.index("The time line needs the page's script.")]
     assert "GPU busy, from the first to the last GPU operation60.0 %" in answer
     # Of 1000: 400 + 100 in kernels, 100 in copies, 400 idle, of which [500, 795) is the host's.
     account = answer[answer.index("Where the time went") : answer.index("Bottlenecks")]
@@ -201,7 +201,7 @@ def test_small_findings_are_a_line_and_so_are_rules_that_cannot_look(tmp_path: P
             options={"without": {Fact.API_CALLS, Fact.API_LINKS}},
         )
     ).text  # fmt: skip
-    answer = text[: text.index("Utilization over time")]
+    answer = text[: text.index("The time line needs the page's script.")]
     assert "Checks that could not run: start_up" not in answer
     small = "Bottlenecks Below 1 %: idle_unknown, one_kernel."
     assert f"{small} Checks that could not run: failed_calls, " in answer

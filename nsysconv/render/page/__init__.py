@@ -52,6 +52,7 @@ _SCRIPTS: tuple[str, ...] = (
     "tables.js",
     "drawing.js",
     "lanes_data.js",
+    "lanes_account.js",
     "lanes_view.js",
     "lanes.js",
     "flame.js",

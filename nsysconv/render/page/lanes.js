@@ -18,7 +18,7 @@
   const view = Object.assign(drawing.shown_part(...whole, 20, () => { redraw(); remember(); }), { width: 0, height: 0,
     scroll: 0, chosen: null, marked: null, measured: null, pinned: false, most: 0 });
   const full_height = lanes_view.arrange(data.lanes);
-  let pointer = null, waiting = false;
+  let pointer = null, waiting = false, lane_number = Math.max(data.lanes.findIndex((lane) => !lane.account), 0);
 
   function draw() {
     waiting = false;
@@ -110,6 +110,7 @@
 
   // What was clicked, or gone to, stays chosen while the pointer moves on.
   function pin(event) {
+    if (event) lane_number = data.lanes.indexOf(event.lane);
     view.pinned = Boolean(event);
     choose(event);
     remember();
@@ -122,10 +123,23 @@
     if (!event) return;
     // From now on with room for all that may be said: what is below does not jump.
     status.classList.add("said");
-    status.replaceChildren(...(event.tile ? tile_words(event) : event_words(event)));
+    status.replaceChildren(...(event.is_gap ? gap_words(event) : event.tile ? tile_words(event) : event_words(event)));
   }
   const kind_of = ({ label, sort }) => sort || data.kinds[label.kind];
+  function gap_words(gap) {
+    const said = lanes_account.gap_words(gap, data).map((textContent) => element("p", { textContent }));
+    const ended = data.by_id.get(gap.event);
+    if (ended) {
+      const button = element("button", { type: "button", textContent: "show what ended it" });
+      button.addEventListener("click", () => go(ended));
+      said.push(element("p", { className: "tools" }, button));
+    }
+    if (gap.id) said.push(command(gap.id));
+    return said;
+  }
+  const command = (id) => element("p", { className: "quiet" }, element("code", { textContent: `nsysconv why ${data.target} ${id}` }));
   function tile_words(tile) {
+    if (tile.said) return [element("p", { textContent: tile.said })];
     const count = `${tile.count.toLocaleString("en")} event${tile.count === 1 ? "" : "s"}`;
     return [element("p", { textContent: `${tile.lane.name}, ${duration(tile.end - tile.start)} from `
       + `${exact(tile.start)}: busy for ${share(tile.busy, tile.end - tile.start)}, ${count} began; most time: `
@@ -155,8 +169,7 @@
     if (named("range").length) more.push(`in the range ${named("range").reverse().join(" \u203a ")}`);
     if (more.length) said.push(element("p", { textContent: `${more.join("; ")}.` }));
     said.push(...name_words(event));
-    said.push(element("p", { className: "quiet" }, element("code",
-      { textContent: `nsysconv why ${data.target} ${event.id}` })));
+    said.push(command(event.id));
     return said;
   }
   // All events of the name, and of which length they are.
@@ -191,6 +204,7 @@
     pin(event);
     fit(event.start, event.end);
     reveal(event);
+    canvas.focus({ preventScroll: true }); // where N and P go on
   }
 
   // -- search
@@ -226,7 +240,6 @@
 
   // -- keys
 
-  let lane_number = 0;
   // Of those that start together the outer comes before the inner.
   function beside(lane, start, number, direction) {
     let best = null;
@@ -270,6 +283,7 @@
     redraw();
   }
   function measure(from, to) {
+    if (view.measured && from === to) status.replaceChildren();
     view.measured = from === to ? null : [Math.min(from, to), Math.max(from, to)];
     if (view.measured) {
       status.replaceChildren(element("p", { textContent: `Measured: ${duration(view.measured[1] - view.measured[0])} `

@@ -1,7 +1,7 @@
 """The time line: what ran on each stream and thread, as data that the page's scripts draw.
 
-Three reports are drawn as one: tiles of all of the time at several widths, single events of some parts of
-it, and how long events of each name took.
+Several reports are drawn as one: tiles of all of the time at several widths, single events of some parts
+of it, how long events of each name took, and the account of each GPU.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from typing import Any
 from nsysconv.codes import TIME_CLASSES
 from nsysconv.document import Section
 from nsysconv.names import WHOLE, escaped, shorten
+from nsysconv.render.page import account_lanes
 from nsysconv.render.page.markup import data_element, escape
 
-REPORTS = ("timeline_tiles", "timeline_events", "event_durations")
+REPORTS = ("timeline_tiles", "timeline_events", "event_durations", *account_lanes.REPORTS)
 """The reports that the time line is drawn from, by the names that they have without options."""
 
 _ON_GPU = ("kernel", "memcpy", "memset", "migration", "graph_launch")
@@ -71,13 +72,15 @@ def time_line(reports: Mapping[str, Section]) -> Iterator[str]:
     yield '<canvas id="lanes-canvas" tabindex="0" role="application" '
     yield 'aria-label="time line of GPU operations by stream and of CPU events by thread" '
     yield 'aria-describedby="lanes-keys"></canvas></div></div>'
-    keys = "".join(f'<li><i class="k {name}"></i>{escape(words)}' for name, words in _LEGEND)
+    data = _Data(reports)
+    legend = (*_LEGEND[:-1], *data.idle_legend(), _LEGEND[-1])
+    keys = "".join(f'<li><i class="k {name}"></i>{escape(words)}' for name, words in legend)
     yield f'<ul class="legend">{keys}</ul><p class="quiet" id="lanes-limit"></p>'
     yield '<div id="lanes-event" aria-live="polite"><p>Point at an event, or press N.</p></div>'
     keys = "; ".join(f"<kbd>{escape(key)}</kbd> {escape(words)}" for key, words in _KEYS)
     yield f'<p class="quiet" id="lanes-keys">{keys}.</p></div>'
     yield "<noscript><p>The time line needs the page's script.</p></noscript>"
-    yield data_element(_Data(reports).as_dict(), "lanes-data")
+    yield data_element(data.as_dict(), "lanes-data")
 
 
 class _Numbers(dict[Any, int]):
@@ -95,6 +98,8 @@ class _Data:
         self._reports = {name: reports[name] for name in REPORTS if name in reports}
         self._tiles = _columns(self._reports.get("timeline_tiles"))
         self._shown = _columns(self._reports.get("timeline_events"))
+        pieces, tiles = (_columns(self._reports.get(name)) for name in account_lanes.REPORTS)
+        self._account = pieces, tiles
         self._texts, self._labels, self._sorts = _Numbers(), _Numbers(), _Numbers()
         lanes: dict[Key, str] = {}
         for columns in (self._tiles, self._shown):
@@ -117,6 +122,9 @@ class _Data:
             "ids": _KINDS,
             "gpu": len(_ON_GPU),
             "lanes": self._lane_names,
+            "devices": [key[2] for key in self._lanes],
+            "streams": sum(not key[0] for key in self._lanes),
+            "account": account_lanes.account_data(*self._account, self._texts),
             "labels": {
                 "kind": [_KINDS.index(kind) for kind, _ in self._labels],
                 "text": [self._texts[name] for _, name in self._labels],
@@ -129,6 +137,11 @@ class _Data:
             "on_one_clock": not self._has_note("clocks-disagree"),
             "texts": [shorten(escaped(text or "-"), WHOLE) for text in self._texts],
         }
+
+    def idle_legend(self) -> list[tuple[str, str]]:
+        """Return the classes of idle time that are drawn, in words."""
+        classes = account_lanes.idle_classes(*self._account)
+        return [(name, f"idle, {account_lanes.short_words(name)}") for name in classes]
 
     def _time(self) -> tuple[int, int]:
         # What is drawn: a slice's own time, for events that it cuts may be far longer; else all.
