@@ -27,7 +27,7 @@ from nsysconv.report import MISSING, Column, Unit
 from nsysconv.timeline.annotations import operators, ranges, shown_operators, shown_ranges
 from nsysconv.timeline.arrays import Columns, by_group, distinct, factorize, indices, take
 from nsysconv.timeline.events import EVENT_KINDS, ApiCalls, GpuOps, OpKind, Spans
-from nsysconv.timeline.gap_ids import GAP, gap_of_number
+from nsysconv.timeline.idle import GAP, gap_of_number
 from nsysconv.timeline.timeline import Timeline
 
 KINDS = tuple(EVENT_KINDS)

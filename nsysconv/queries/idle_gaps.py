@@ -31,7 +31,6 @@ from nsysconv.timeline import host_activity, idle
 from nsysconv.timeline.arrays import Array, blocks, counts, decade, distinct, factorize, sums
 from nsysconv.timeline.dependencies import Waits, blocked_by
 from nsysconv.timeline.events import OpKind
-from nsysconv.timeline.gap_ids import gap_id, gap_numbers
 from nsysconv.timeline.steps import STEP_FACTS
 from nsysconv.timeline.timeline import Timeline
 
@@ -156,9 +155,8 @@ def _add(
     columns["cause"] += [idle.PARTS[cause] for cause in gap_parts.argmax(axis=0).tolist()]
     for part, spent in zip(idle.PARTS, gap_parts.tolist(), strict=True):
         columns[f"{part}_ns"] += spent
-    activity_names, activity_times = longest_activity(
-        idle.drop_threadless_host_parts(timeline, device_gaps), activities
-    )
+    on_thread = idle.drop_threadless_host_parts(timeline, device_gaps)
+    activity_names, activity_times = longest_of(activities_of(on_thread, activities))
     columns["during"] += activity_names
     columns["during_ns"] += activity_times
     columns["thread"] += [names.thread(op) for op in device_gaps.ended_by.tolist()]
@@ -166,7 +164,7 @@ def _add(
     columns["event"] += [
         timeline.ops.event_id(op) if op >= 0 else None for op in device_gaps.ended_by.tolist()
     ]
-    columns["gap"] += map(gap_id, gap_numbers(timeline, device_gaps).tolist())
+    columns["gap"] += map(idle.gap_id, idle.gap_numbers(timeline, device_gaps).tolist())
     for name, value in _gap_keys(timeline, device_gaps).items():
         columns[name] += [value] * len(device_gaps)
 
@@ -182,11 +180,11 @@ def _add_blocked(
     ]
 
 
-def longest_activity(
-    device_gaps: idle.Gaps, activities: host_activity.HostActivity
+def longest_of(
+    activities: Iterable[list[tuple[str, int]]],
 ) -> tuple[list[str | None], list[int | None]]:
     """Return per gap the activity with the largest share of its host part, and that share."""
-    longest = [did[0] if did else (None, None) for did in activities_of(device_gaps, activities)]
+    longest = [did[0] if did else (None, None) for did in activities]
     return [name for name, _ in longest], [time for _, time in longest]
 
 

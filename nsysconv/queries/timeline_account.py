@@ -13,7 +13,7 @@ from nsysconv.facts import Fact
 from nsysconv.queries.columns import BY_DEVICE, WINDOW, duration_column
 from nsysconv.queries.contract import GPU_OP_FACTS, Array, Option, Query, Request, Result
 from nsysconv.queries.event_lanes import extent
-from nsysconv.queries.idle_gaps import HOST_FACTS, GapNames, longest_activity
+from nsysconv.queries.idle_gaps import HOST_FACTS, GapNames, activities_of, longest_of
 from nsysconv.queries.timeline_events import asked_parts
 from nsysconv.queries.timeline_tiles import FACTOR, MOST_BINS
 from nsysconv.report import MISSING, Column, Unit
@@ -21,7 +21,6 @@ from nsysconv.timeline import host_activity, idle
 from nsysconv.timeline.account_pieces import PIECE_CLASSES, AccountPieces, account_pieces
 from nsysconv.timeline.arrays import among, distinct
 from nsysconv.timeline.events import event_id
-from nsysconv.timeline.gap_ids import gap_id, gap_numbers
 from nsysconv.timeline.tiles import Tiles, coarser, cut_into_tiles
 from nsysconv.timeline.timeline import Timeline
 
@@ -128,12 +127,12 @@ class _Described:
     def _gaps(self, found: idle.Gaps) -> dict[str, list[Any]]:
         timeline = self._timeline
         on_thread = idle.drop_threadless_host_parts(timeline, found)
-        during, during_ns = longest_activity(on_thread, self._activities)
+        during, during_ns = longest_of(activities_of(on_thread, self._activities))
         ended_by = found.ended_by.tolist()
         calls = idle.launched(timeline, found)[0].tolist()
         rows = timeline.calls.row
         return {
-            "gap": [gap_id(number) for number in gap_numbers(timeline, found).tolist()],
+            "gap": [idle.gap_id(number) for number in idle.gap_numbers(timeline, found).tolist()],
             "gap_start_ns": found.start.tolist(),
             "during": during,
             "during_ns": during_ns,

@@ -31,10 +31,16 @@ from nsysconv.threads import cached_in
 from nsysconv.timeline.annotations import shown_ranges, which_named
 from nsysconv.timeline.arrays import Array, among, blocks, counts, distinct, factorize, sums, take
 from nsysconv.timeline.events import OpKind, event_id
-from nsysconv.timeline.gap_ids import gap_id, gap_numbers
 from nsysconv.timeline.host_activity import HostActivity, host_activity, most_sampled
 from nsysconv.timeline.host_threads import BLOCKED, OFF_CPU, READY, RUNNING
-from nsysconv.timeline.idle import PARTS, Gaps, drop_threadless_host_parts, parts
+from nsysconv.timeline.idle import (
+    PARTS,
+    Gaps,
+    drop_threadless_host_parts,
+    gap_id,
+    gap_numbers,
+    parts,
+)
 from nsysconv.timeline.intervals import Union, difference, lasting, union, united
 from nsysconv.timeline.range_names import GROUPED
 from nsysconv.timeline.steps import waits_for_input

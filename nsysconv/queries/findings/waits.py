@@ -17,8 +17,7 @@ from nsysconv.timeline.account import op_name
 from nsysconv.timeline.arrays import Array, blocks, factorize, places_of, sums, take
 from nsysconv.timeline.dependencies import blocked_by
 from nsysconv.timeline.events import OpKind
-from nsysconv.timeline.gap_ids import gap_id, gap_numbers
-from nsysconv.timeline.idle import PARTS, Gaps, parts
+from nsysconv.timeline.idle import PARTS, Gaps, gap_id, gap_numbers, parts
 from nsysconv.timeline.intervals import Union, union, united
 
 _QUEUE, _UNKNOWN = PARTS.index("queue"), PARTS.index("unknown")

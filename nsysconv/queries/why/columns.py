@@ -19,7 +19,7 @@ from nsysconv.queries.idle_gaps import PART_DOCS
 from nsysconv.report import Column, Unit
 from nsysconv.timeline import idle
 from nsysconv.timeline.events import EVENT_KINDS
-from nsysconv.timeline.gap_ids import GAP
+from nsysconv.timeline.idle import GAP
 
 PARTS = tuple(part for part in idle.PARTS if part != "end")
 """The parts of a gap that an event ended."""

@@ -43,8 +43,7 @@ from nsysconv.timeline.events import (
     event_id,
     has_time,
 )
-from nsysconv.timeline.gap_ids import GAP, gap_count, gap_id, gap_numbers, gap_of_number
-from nsysconv.timeline.idle import gap_times
+from nsysconv.timeline.idle import GAP, gap_count, gap_id, gap_numbers, gap_of_number, gaps
 from nsysconv.timeline.range_names import EXACT, GROUPED
 from nsysconv.timeline.steps import STEP_FACTS, step_names_at
 from nsysconv.timeline.surroundings import (
@@ -300,7 +299,7 @@ class _Asked:
         gap = gap_of_number(timeline, event.row + 1)
         op = int(gap.ended_by[0])
         call = int(timeline.owner[op])
-        of_device = next(g for g in gap_times(timeline, gap.kind) if g.device == gap.device)
+        of_device = next(g for g in gaps(timeline, gap.kind) if g.device == gap.device)
         found = {
             "name": "[idle]",
             "rank": timeline.ranks.get(int(ops.pid[op])),
