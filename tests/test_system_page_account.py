@@ -276,7 +276,7 @@ def test_n_goes_on_from_what_was_clicked(opened: Opened) -> None:
 def test_n_goes_on_from_what_was_found(opened: Opened) -> None:
     page = opened(LINES)
     page.locator("#lanes-search").fill("aten::add")
-    page.locator("#lanes-found button").first.click()
+    page.locator("#lanes-found li:not(.steps) button").first.click()
     page.keyboard.press("n")
     assert said(page)[0].startswith("API call on thread 11: cudaLaunchKernel")
 
@@ -287,3 +287,67 @@ def test_m_takes_the_measure_and_its_words_away(loading: Page) -> None:
     assert said(loading)[0].startswith("Measured: 6.02 ms")
     loading.keyboard.press("m")
     assert said(loading) == []
+
+
+# -- what is chosen is said in sight
+
+
+def test_what_is_chosen_is_said_in_sight_with_four_gpus(opened: Opened) -> None:
+    rows: list[Row] = []
+    for device in range(4):
+        for i in range(20):
+            at, number = 1000 * i + 100 * device, 100 * device + i + 1
+            rows.append(Call(at, at + 10, number, tid=11 + device, name="cudaLaunchKernel"))
+            rows += [Range(at, at + 90 - 10 * k, f"r{k}", tid=11 + device) for k in range(6)]
+            rows.append(Kernel(at + 20, at + 500, number, device=device, stream=7 + device, name="k"))
+    large = {"width": 1440, "height": 900}
+    page = opened(tuple(rows), fragment="#event=gap:3", unfold=False, viewport=large)
+    page.wait_for_timeout(300)
+    assert said(page)[0].startswith("gap:3 on GPU 0")
+    for line in page.locator("#lanes-event p").all():
+        box = line.bounding_box()
+        assert box is not None
+        assert 0 < box["y"] < 900 - box["height"]
+    canvas = page.locator("#lanes-canvas").bounding_box()
+    assert canvas is not None
+    assert canvas["y"] + canvas["height"] <= 900
+
+
+# -- find
+
+
+KERNELS = tuple(
+    Kernel(100 * i, 100 * i + 50, name=f"void at::native::vectorized_elementwise_kernel<4, at::native::"
+           f"{what}_functor<float>, std::array<char*, 2ul> >(int, at::native::{what}_functor<float>)")
+    for i, what in enumerate(("add", "mul", "exp", "add", "relu", "add"))
+)  # fmt: skip
+
+
+def test_what_is_found_has_labels_that_differ_and_lies_over_the_picture(opened: Opened) -> None:
+    page = opened(KERNELS)
+    before = page.locator("#lanes-canvas").bounding_box()
+    page.locator("#lanes-search").fill("elementwise")
+    labels = page.locator("#lanes-found li:not(.steps) button").all_inner_texts()
+    assert len(labels) == 4
+    assert len(set(labels)) == 4
+    for what in ("add", "mul", "exp", "relu"):
+        assert any(what in label for label in labels)
+    assert page.locator("#lanes-canvas").bounding_box() == before
+
+
+def test_matches_are_walked_through_from_the_field_and_escape_closes_it(opened: Opened) -> None:
+    page = opened(KERNELS)
+    page.locator("#lanes-search").fill("add_functor")
+    assert page.locator("#lanes-match").inner_text() == "3 in this page"
+    walked = []
+    for key in ("Enter", "Enter", "Enter", "Enter", "Shift+Enter"):
+        page.keyboard.press(key)
+        walked.append((page.locator("#lanes-match").inner_text()[0], address(page).split("event=")[1]))
+    assert walked == [("1", "kernel:1"), ("2", "kernel:4"), ("3", "kernel:6"), ("1", "kernel:1"),
+                      ("3", "kernel:6")]  # fmt: skip
+    page.locator("#lanes-found button", has_text="\u203a").click()
+    assert address(page).endswith("event=kernel:1")
+    page.keyboard.press("Escape")
+    assert page.locator("#lanes-found").inner_text() == ""
+    assert page.locator("#lanes-search").input_value() == ""
+    assert page.evaluate("document.activeElement.id") == "lanes-canvas"

@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import Any
 
 from nsysconv.codes import TIME_CLASSES
+from nsysconv.render.page.markup import shortened
 
 REPORTS = ("timeline_account", "account_tiles")
 """The reports that these lanes are drawn from, by the names that they have without options."""
@@ -83,7 +84,7 @@ def _pieces(rows: Sequence[Mapping[str, Any]], texts: Mapping[str, int]) -> dict
                 _number(row["gap"]),
                 -1 if row["during"] is None else texts[row["during"]],
                 row["during_ns"] or 0,
-                -1 if row["next_op"] is None else texts[row["next_op"]],
+                -1 if row["next_op"] is None else texts[shortened(row["next_op"])],
                 texts[kind],
                 int(number),
                 _number(row["call"]),

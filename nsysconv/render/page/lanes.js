@@ -22,7 +22,7 @@
 
   function draw() {
     waiting = false;
-    const paint = drawing.colors(), height = Math.min(full_height, Math.max(Math.round(innerHeight * 0.75), 200));
+    const paint = drawing.colors(), height = Math.min(full_height, Math.max(Math.round(innerHeight * 0.5), 200));
     part("height").style.height = `${full_height}px`;
     const width = drawing.clear(canvas, height, paint);
     if (!width) return;
@@ -210,32 +210,71 @@
   // -- search
 
   const MOST_FOUND = 12, input = part("search"), found = part("found");
+  const has = (text) => text.toLowerCase().includes(input.value.trim().toLowerCase());
   const more = (all, what) => all.length > MOST_FOUND
     ? [element("li", { textContent: `and ${(all.length - MOST_FOUND).toLocaleString("en")} more ${what}` })] : [];
-  input.addEventListener("input", () => {
-    const words = input.value.trim().toLowerCase();
+  const entry = (title, textContent, act) => {
+    const button = element("button", { type: "button", title, textContent });
+    button.addEventListener("click", act);
+    return element("li", {}, button);
+  };
+  // The events of the page, one by one, whose names have the words; in the order of time.
+  let matches = [];
+  function search() {
+    const is_asked = Boolean(input.value.trim());
     view.marked = null;
-    const matching = words ? data.labels.filter((label) => label.text.toLowerCase().includes(words)) : [];
-    matching.sort((a, b) => (b.sum || 0) - (a.sum || 0));
+    const names = is_asked ? data.labels.filter((label) => has(label.text)) : [], of_names = new Set(names);
+    names.sort((a, b) => (b.sum || 0) - (a.sum || 0));
+    matches = is_asked ? [...data.by_id.values()].filter((event) => of_names.has(event.label) || has(event.text)) : [];
+    matches.sort((a, b) => a.start - b.start || b.end - a.end);
     // Names with what distinguishes events of a group, such as arguments.
-    const single = !words || matching.length ? [] : [...data.by_id.values()]
-      .filter((event) => event.text.toLowerCase().includes(words));
-    found.replaceChildren(...single.slice(0, MOST_FOUND).map((event) => {
-      const button = element("button", { type: "button", title: event.text, textContent:
-        `${event.id} ${event.text.slice(0, 60)}, ${duration(event.end - event.start)}` });
-      button.addEventListener("click", () => go(event));
-      return element("li", {}, button);
-    }), ...matching.slice(0, MOST_FOUND).map((label) => {
+    const single = names.length ? [] : matches;
+    found.replaceChildren(...matches.length ? [steps()] : [], ...single.slice(0, MOST_FOUND).map((event) =>
+      entry(event.text, `${event.id} ${event.text.slice(0, 60)}, ${duration(event.end - event.start)}`, () => go(event))),
+    ...names.slice(0, MOST_FOUND).map((label) => {
       const known = label.count ? `, ${label.count.toLocaleString("en")} in ${duration(label.sum)}` : "";
-      const button = element("button", { type: "button", title: label.text,
-        textContent: `${kind_of({ label })} ${label.text.slice(0, 60)}${known}` });
-      button.addEventListener("click", () => {
+      return entry(label.text, `${kind_of({ label })} ${label.short}${known}`, () => {
         view.marked = label;
         if (label.longest) go(label.longest); else redraw();
       });
-      return element("li", {}, button);
-    }), ...more(matching, "names"), ...more(single, "events"), ...words && !matching.length && !single.length ? [element("li", { textContent: "no name holds that" })] : []);
+    }), ...more(names, "names"), ...more(single, "events"),
+    ...is_asked && !names.length && !single.length ? [element("li", { textContent: "no name holds that" })] : []);
     redraw();
+  }
+  function steps() {
+    const place = element("span", { id: "lanes-match", textContent: match_words() });
+    const step = (direction, textContent, name) => {
+      const button = element("button", { type: "button", textContent });
+      button.setAttribute("aria-label", name);
+      button.addEventListener("click", () => go_to_match(direction));
+      return button;
+    };
+    return element("li", { className: "steps" }, step(-1, "\u2039", "previous match"), step(1, "\u203a", "next match"), place);
+  }
+  function match_words() {
+    const at = matches.indexOf(view.chosen), count = matches.length.toLocaleString("en");
+    return at < 0 ? `${count} in this page` : `${(at + 1).toLocaleString("en")} of ${count} in this page`;
+  }
+  function go_to_match(direction) {
+    if (!matches.length) return;
+    const at = matches.indexOf(view.chosen), focus = document.activeElement;
+    const first = matches.findIndex((event) => event.start >= view.low);
+    const wanted = at >= 0 ? at + direction : first < 0 ? 0 : first;
+    go(matches[(wanted + matches.length) % matches.length]);
+    focus.focus({ preventScroll: true });
+    part("match").textContent = match_words();
+  }
+  function close_search() {
+    input.value = "";
+    search();
+    canvas.focus({ preventScroll: true });
+  }
+  input.addEventListener("input", search);
+  part("").addEventListener("keydown", (event) => {
+    const in_search = event.target === input || found.contains(event.target);
+    if (!in_search || !["Escape", "Enter"].includes(event.key) || (event.key === "Enter" && event.target !== input)) return;
+    event.preventDefault();
+    if (event.key === "Escape") close_search(); else go_to_match(event.shiftKey ? -1 : 1);
   });
 
   // -- keys
@@ -299,7 +338,7 @@
     "0": show_all, Home: show_all, n: () => next(1), p: () => next(-1),
     ArrowDown: () => lane(1), ArrowUp: () => lane(-1), "/": () => input.focus(),
     f: () => chosen_time() && fit(...chosen_time()),
-    Escape: () => pin(null), m: () => view.measured ? measure(0, 0) : view.chosen && measure(view.chosen.start, view.chosen.end),
+    Escape: () => found.children.length ? close_search() : pin(null), m: () => view.measured ? measure(0, 0) : view.chosen && measure(view.chosen.start, view.chosen.end),
   });
 
   // -- mouse and touch

@@ -15,7 +15,7 @@ from nsysconv.codes import TIME_CLASSES
 from nsysconv.document import Section
 from nsysconv.names import WHOLE, escaped, shorten
 from nsysconv.render.page import account_lanes
-from nsysconv.render.page.markup import data_element, escape
+from nsysconv.render.page.markup import LONGEST, data_element, escape, shortened_apart
 
 REPORTS = ("timeline_tiles", "timeline_events", "event_durations", *account_lanes.REPORTS)
 """The reports that the time line is drawn from, by the names that they have without options."""
@@ -46,6 +46,7 @@ _KEYS = (
     ("F", "all of the chosen one"),
     ("M, drag with Shift", "measure"),
     ("0", "all"),
+    ("/", "find; there ↵ next, Esc close"),
 )
 
 Key = tuple[bool, int | None, int | None, int | None, int | None]
@@ -67,7 +68,7 @@ def time_line(reports: Mapping[str, Section]) -> Iterator[str]:
     )
     yield '<label>Find <input type="search" id="lanes-search" autocomplete="off"></label>'
     yield '<span id="lanes-span"></span></p>'
-    yield '<ul class="tools found" id="lanes-found"></ul>'
+    yield '<div class="over"><ul class="found" id="lanes-found"></ul></div>'
     yield '<div class="scroll" id="lanes-scroll"><div id="lanes-height">'
     yield '<canvas id="lanes-canvas" tabindex="0" role="application" '
     yield 'aria-label="time line of GPU operations by stream and of CPU events by thread" '
@@ -75,8 +76,8 @@ def time_line(reports: Mapping[str, Section]) -> Iterator[str]:
     data = _Data(reports)
     legend = (*_LEGEND[:-1], *data.idle_legend(), _LEGEND[-1])
     keys = "".join(f'<li><i class="k {name}"></i>{escape(words)}' for name, words in legend)
-    yield f'<ul class="legend">{keys}</ul><p class="quiet" id="lanes-limit"></p>'
     yield '<div id="lanes-event" aria-live="polite"><p>Point at an event, or press N.</p></div>'
+    yield f'<ul class="legend">{keys}</ul><p class="quiet" id="lanes-limit"></p>'
     keys = "; ".join(f"<kbd>{escape(key)}</kbd> {escape(words)}" for key, words in _KEYS)
     yield f'<p class="quiet" id="lanes-keys">{keys}.</p></div>'
     yield "<noscript><p>The time line needs the page's script.</p></noscript>"
@@ -135,6 +136,7 @@ class _Data:
             "events": events,
             "sorts": [_SORT_WORDS.get(sort, sort.replace("_", " ")) for sort in self._sorts],
             "on_one_clock": not self._has_note("clocks-disagree"),
+            "short": self._short_names(),
             "texts": [shorten(escaped(text or "-"), WHOLE) for text in self._texts],
         }
 
@@ -226,6 +228,16 @@ class _Data:
             for column, value in zip(found.values(), values, strict=True):
                 column.append(value)
         return found
+
+    def _short_names(self) -> list[str]:
+        # Of labels, so that no two kernels look alike in a list.
+        kernels = [name for kind, name in self._labels if kind == "kernel"]
+        short = shortened_apart([name or "-" for name in kernels], LONGEST)
+        names = (
+            (short.get(name or "-", name) if kind == "kernel" else name)
+            for kind, name in self._labels
+        )
+        return [shorten(escaped(name or "-"), LONGEST) for name in names]
 
     def _parts(self, first: int, last: int) -> list[tuple[int, int]]:
         # The times of which every event is there: of those asked for, until the last event where some

@@ -15,7 +15,7 @@ const lanes_data = (() => {
 
   function decode(data) {
     const labels = data.labels.kind.map((kind, i) => ({
-      number: i, kind, text: data.texts[data.labels.text[i]], color: null, class: null,
+      number: i, kind, text: data.texts[data.labels.text[i]], short: data.short[i], color: null, class: null,
     }));
     const lanes = data.lanes.map((name, number) => ({ name, number, rows: [], idle: null }));
     const row_of = (lane, number) => {
