@@ -61,6 +61,8 @@ class Photograph:
     dark: bool = False
     # The section whose top is the picture's; None: the page's top.
     section: str | None = None
+    # The row of a table whose place in the time line is gone to first, by a selector.
+    follow: str | None = None
     width: int = 1200
     height: int = 800
 
@@ -70,7 +72,9 @@ _DIFF = ("diff", "train.sqlite", "faster.sqlite", "--step-range", "step *", "-o"
 PHOTOGRAPHS: dict[str, Photograph] = {
     "page-light": Photograph(_PAGE),
     "page-dark": Photograph(_PAGE, dark=True),
-    "page-timeline": Photograph(_PAGE, section="#s-over-time", height=700),
+    "page-timeline": Photograph(
+        _PAGE, section="#lanes", follow="#t-idle-gaps tr[data-to]", height=620
+    ),
     "page-ranks": Photograph(("report", "ranks.db", "-o", "page.html")),
     "page-diff": Photograph(_DIFF),
 }
@@ -150,6 +154,9 @@ def _photograph(browser: Browser, path: Path, how: Photograph) -> bytes:
     )
     page.goto(path.as_uri())
     page.wait_for_timeout(800)
+    if how.follow:
+        page.locator(how.follow).first.evaluate("row => { location.hash = row.dataset.to }")
+        page.wait_for_timeout(400)
     if how.section:
         page.locator(how.section).evaluate("element => element.scrollIntoView()")
         page.wait_for_timeout(400)

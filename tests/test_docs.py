@@ -12,6 +12,8 @@ import docs_pictures
 import generate_docs
 import pytest
 from conftest import ROOT
+from pages import page_of
+from small_store import Kernel
 
 from nsysconv import errors, notes, schema
 from nsysconv.cli import runtime
@@ -57,6 +59,18 @@ def test_every_core_report_and_picture_is_in_the_gallery() -> None:
         assert f"\n## {name}\n" in text
     for name in docs_pictures.DRAWN:
         assert f"(images/gallery-{name}.svg)" in text
+
+
+def test_the_picture_of_the_time_line_shows_its_canvas(tmp_path: Path) -> None:
+    how = docs_pictures.PHOTOGRAPHS["page-timeline"]
+    assert how.section == "#lanes"
+    text = page_of(tmp_path, Kernel(0, 10), Kernel(20, 30))
+    inside = text.partition('<div class="lanes" id="lanes"')[2].partition("</article>")[0]
+    assert "<canvas" in inside
+    # What is followed leads to a gap, so that one is seen.
+    gaps = text.partition('<table id="t-idle-gaps"')[2].partition("</table>")[0]
+    assert how.follow == "#t-idle-gaps tr[data-to]"
+    assert re.search(r'<tr[^>]* data-to="time=[^"]*event=gap:1"', gaps)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_id)

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import re
+import shutil
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from nsysconv.document import Section
 from nsysconv.facts import Fact
 from nsysconv.names import escaped
 from nsysconv.render.page import colors, document
-from nsysconv.render.page.markup import column_words
+from nsysconv.render.page.markup import column_words, prose
 from nsysconv.report import Column, Unit, build_table
 
 ASSETS = ROOT / "nsysconv" / "render" / "page"
@@ -111,7 +112,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
 
 def test_the_answer_comes_first(made: tuple[str, Path]) -> None:
     text = outline(made[0]).text
-    answer = text[: text.index("Utilization over time")]
+    answer = text[: text.index("The time line needs the page's script.")]
     assert "GPU busy, from the first to the last GPU operation60.0 %" in answer
     # Of 1000: 400 + 100 in kernels, 100 in copies, 400 idle, of which [500, 795) is the host's.
     account = answer[answer.index("Where the time went") : answer.index("Bottlenecks")]
@@ -201,7 +202,7 @@ def test_small_findings_are_a_line_and_so_are_rules_that_cannot_look(tmp_path: P
             options={"without": {Fact.API_CALLS, Fact.API_LINKS}},
         )
     ).text  # fmt: skip
-    answer = text[: text.index("Utilization over time")]
+    answer = text[: text.index("The time line needs the page's script.")]
     assert "Checks that could not run: start_up" not in answer
     small = "Bottlenecks Below 1 %: idle_unknown, one_kernel."
     assert f"{small} Checks that could not run: failed_calls, " in answer
@@ -730,3 +731,38 @@ def test_a_very_long_name_is_not_whole_in_a_page_many_times() -> None:
     with opened(*(Kernel(10 * i, 10 * i + 5, name=name) for i in range(30))) as profile:
         page = "".join(document([profile.report("kernels"), profile.report("timeline_events")]))
     assert page.count("int, ") < 40_000
+
+
+def test_a_page_does_not_say_in_which_folder_the_file_was(tmp_path: Path) -> None:
+    shutil.copy(FIXTURE, tmp_path / "run.sqlite")
+    text = rendered(api.page(tmp_path / "run.sqlite"))
+    assert str(tmp_path) not in text
+    assert "path: run.sqlite" in outline(text).text
+    assert '"target":"run.sqlite"' in text
+
+
+@pytest.mark.parametrize(("session", "words"), [
+    (50_000, "1.00 µs recorded, of a session of 50.00 µs"),
+    (1100, "a session of 1.10 µs"),
+])  # fmt: skip
+def test_a_recording_that_is_a_small_part_of_its_session_says_so(
+    tmp_path: Path, session: int, words: str
+) -> None:
+    options = {"recording_start_ns": 0, "recording_ns": session}
+    text = outline(page_of(tmp_path, Call(0, 10, 1), Kernel(20, 1000, 1), options=options)).text
+    assert words in text
+    assert ("recorded, of" in text) == (session == 50_000)
+
+
+@pytest.mark.parametrize(("last", "count"), [(100_020, 1), (110_000, 2)])
+def test_figures_that_read_alike_are_said_once(tmp_path: Path, last: int, count: int) -> None:
+    # The recording ends with a call; the GPU is busy for 50 000 of 100 000.
+    rows = (Kernel(0, 25_000), Kernel(75_000, 100_000), Call(last - 10, last, 9))
+    text = outline(page_of(tmp_path, *rows)).text
+    assert text.count("GPU busy, ") == count
+
+
+def test_backticks_are_code() -> None:
+    assert prose("Omit `.item()`, `if x < y:` and a ` alone") == (
+        "Omit <code>.item()</code>, <code>if x &lt; y:</code> and a ` alone"
+    )

@@ -30,6 +30,9 @@ ROWS: tuple[Row, ...] = (
 )
 """The kernels are kernel:1, kernel:2 and kernel:3, the calls api_call:1 and api_call:2."""
 
+STREAM = 24 + (16 + 34 + 9) + 16 + 8
+"""Where the first stream lies: below the times and the account of its GPU, each lane with its name."""
+
 
 @pytest.fixture
 def lines(opened: Opened) -> Page:
@@ -224,7 +227,7 @@ def test_names_that_try_to_break_out_are_text(opened: Opened) -> None:
     assert escaped(INJECTIONS[0]) in said(page)[1]
     assert page.evaluate("window.broken") is None
     page.locator("#lanes-search").fill("<")
-    assert page.locator("#lanes-found button").count() == 12
+    assert page.locator("#lanes-found li:not(.steps) button").count() == 12
     assert page.evaluate("window.broken") is None
 
 
@@ -245,7 +248,8 @@ def test_a_gap_leads_to_the_time_in_which_it_was(lines: Page) -> None:
     lines.locator("#t-idle-gaps tbody tr").first.locator("a.to").click()
     # The longest, from 4000 to 6500, with a quarter of that on both sides.
     assert span(lines) == "3.75 µs from 3.375 µs"
-    assert said(lines)[0].startswith("kernel on GPU 0, stream 7: add, ")  # which ended it
+    assert said(lines)[0] == "gap:2 on GPU 0: idle for 2.5 µs from 4,000 ns"
+    assert said(lines)[2].startswith("It ended as add began (kernel:2); launched by cudaLaunchKernel on")
 
 
 @pytest.mark.parametrize(
@@ -304,17 +308,17 @@ def test_a_clicked_event_stays_chosen_while_the_pointer_moves_on(lines: Page) ->
     box = lines.locator("#lanes-canvas").bounding_box()
     assert box is not None
     gemm, copy = (box["x"] + box["width"] * at / 10_000 for at in (1500, 375))
-    lines.mouse.move(gemm, box["y"] + 48)
+    lines.mouse.move(gemm, box["y"] + STREAM)
     assert "gemm, 2.5" in said(lines)[0]
-    lines.mouse.move(copy, box["y"] + 48)
+    lines.mouse.move(copy, box["y"] + STREAM)
     assert "memcpy HtoD" in said(lines)[0]  # pointing is enough
     assert address(lines) == ""
-    lines.mouse.click(gemm, box["y"] + 48)
-    lines.mouse.move(copy, box["y"] + 48)
+    lines.mouse.click(gemm, box["y"] + STREAM)
+    lines.mouse.move(copy, box["y"] + STREAM)
     assert "gemm, 2.5" in said(lines)[0]
     assert address(lines) == "time=1000:11000&event=kernel:1"
     lines.keyboard.press("Escape")
-    lines.mouse.move(copy + 1, box["y"] + 48)
+    lines.mouse.move(copy + 1, box["y"] + STREAM)
     assert "memcpy HtoD" in said(lines)[0]
 
 
@@ -341,7 +345,7 @@ def test_an_address_of_nothing_changes_nothing(lines: Page, fragment: str) -> No
 
 def test_search_lists_names_and_marks_one(lines: Page) -> None:
     lines.locator("#lanes-search").fill("GEM")
-    (button,) = lines.locator("#lanes-found button").all()
+    (button,) = lines.locator("#lanes-found li:not(.steps) button").all()
     assert button.inner_text() == "kernel gemm, 2 in 3.5 µs"
     button.click()
     assert said(lines)[0].endswith("gemm, 2.5 µs from 1,500 ns")
@@ -408,7 +412,7 @@ def test_far_away_tiles_are_drawn_and_said(long: Page) -> None:
     assert drawn(long) < 1300  # of 4001, on 1160 pixels
     box = long.locator("#lanes-canvas").bounding_box()
     assert box is not None
-    long.mouse.move(box["x"] + 100, box["y"] + 48)
+    long.mouse.move(box["x"] + 100, box["y"] + STREAM)
     # Of this tile's 4404 ns, the kernels 389 to 392 are busy for 999 + 499 + 999 + 499.
     assert said(long)[0] == (
         "GPU 0, stream 7, 4.404 µs from 388,552 ns: busy for 68.0 %, 4 events began; "
@@ -427,6 +431,8 @@ def test_where_levels_end_it_says_how_to_get_more(long: Page) -> None:
 
 def test_a_part_that_matters_has_single_events(long: Page) -> None:
     long.locator("#t-idle-gaps tbody tr").first.locator("a.to").click()
+    assert said(long)[0] == "gap:4000 on GPU 0: idle for 499.501 µs from 4,000,499 ns"
+    long.locator("#lanes-event button", has_text="show what ended it").click()
     assert said(long)[0] == "kernel on GPU 0, stream 7: late, 10 µs from 4,500,000 ns"
     assert long.locator("#lanes-limit").inner_text() == ""
 
@@ -471,9 +477,10 @@ def test_n_and_p_walk_through_a_lane_in_the_order_of_time(lines: Page) -> None:
 def test_the_pointer_is_in_an_event_before_it_is_near_another(opened: Opened) -> None:
     rows = (Kernel(0, 500_000, name="left"), Kernel(500_000, 1_000_000, name="right"))
     page = opened(rows)
+    page.locator("#lanes-canvas").scroll_into_view_if_needed()
     box = page.locator("#lanes-canvas").bounding_box()
     assert box is not None
-    middle, y = box["x"] + box["width"] / 2, box["y"] + 48
+    middle, y = box["x"] + box["width"] / 2, box["y"] + STREAM
     for x, name in ((middle - 1, "left"), (middle + 1, "right")):
         page.mouse.move(x, y)
         assert name in said(page)[0]

@@ -77,11 +77,12 @@ def said_of(event: str, *rows: Row, **options: Any) -> list[str]:
 def test_the_example_of_the_definitions() -> None:
     page = (ROOT / "docs" / "definitions" / "events.md").read_text("utf-8")
     section = page.split("\n## One event\n")[1].split("\n## ")[0]
-    shown = re.search(r"\n    kernel:2 gemm\n(?:    .*\n)+", section)
-    assert shown is not None
-    text = [line[4:] for line in shown[0].strip("\n").splitlines()]
     named: dict[str, Any] = {"threads": {(1, 11): {"name": "main"}}, "gpus": {0: {"name": "H100"}}}
-    assert said_of("kernel:2", *EXAMPLE, **named) == text
+    for event, name in (("kernel:2", "gemm"), ("gap:1", r"\[idle\]")):
+        shown = re.search(rf"\n    {event} {name}\n(?:    .*\n)+", section)
+        assert shown is not None
+        text = [line[4:] for line in shown[0].strip("\n").splitlines()]
+        assert said_of(event, *EXAMPLE, **named) == text
 
 
 NO_THREAD: Any = None
@@ -300,7 +301,7 @@ def test_what_is_no_id_is_refused_with_those_there_are(text: str) -> None:
 @pytest.mark.parametrize("text", ["kernel:0", "kernel:3", "kernel:999999999999999999", "memcpy:1"])
 def test_an_id_out_of_range_is_refused_with_those_there_are(text: str) -> None:
     error = refused(text, Kernel(0, 10), Kernel(20, 30))
-    assert str(error) == f"no event {text}\nThere are: kernel:1 to kernel:2"
+    assert str(error) == f"no event {text}\nThere are: kernel:1 to kernel:2, gap:1"
 
 
 def test_an_unknown_kind_is_refused_with_the_kinds() -> None:

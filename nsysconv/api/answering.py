@@ -122,7 +122,7 @@ def _why(findings: Report, target: Target) -> str | None:
     # The result is the command that explains the first event of the findings. In a run it names the
     # profile by label, rank or file.
     shown = present.shown_findings(findings.rows())
-    row = next((row for row in shown if row["event"] is not None), None)
+    row = next((row for row in shown if present.event_of(row) is not None), None)
     if row is None:
         return None
     where, selector = split_target(target)
@@ -151,7 +151,7 @@ def _why(findings: Report, target: Target) -> str | None:
         otherwise = f"TARGET@{of.id}"
     typed = map(shlex.quote, ways)
     command = next((each for each in typed if len(each) <= _LONGEST_LABELLED), otherwise)
-    return f"nsysconv why {command} {row['event']}"
+    return f"nsysconv why {command} {present.event_of(row)}"
 
 
 def _answered(target: Target, say: Say) -> list[str]:

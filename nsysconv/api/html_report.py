@@ -19,6 +19,7 @@ from nsysconv.errors import UsageError
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
 from nsysconv.present import tables
+from nsysconv.present.answer import event_of
 from nsysconv.queries.contract import Request
 from nsysconv.queries.event_lanes import event_time
 from nsysconv.queries.timeline_tiles import FACTOR
@@ -31,7 +32,7 @@ from nsysconv.timeline.slices import StepRule
 from nsysconv.timeline.steps import steps
 
 TIME_LINE = queries.ENTRIES["timeline_tiles"].page[0]
-_OVER_TIME = queries.ENTRIES["utilization_over_time"].page[0]
+_OVER_TIME = queries.ENTRIES["utilization_over_time"].beside[0]
 _BINS = queries.parse_spec(_OVER_TIME).options["bins"]
 _HELD_BY_OPERATORS = "memory:by=operator"
 
@@ -192,7 +193,17 @@ def _reports(
 
 
 _EVENTS = "timeline_events"
-_MOST_ROWS = {_EVENTS: MOST_EVENTS, "timeline_tiles": MOST_TILES, "event_durations": MOST_LENGTHS}
+_ACCOUNT, _ACCOUNT_TILES = "timeline_account", "account_tiles"
+_MOST_POWER = 7
+_MOST_GAPS = 2000
+"""So many gaps are drawn one by one, wherever they are."""
+_MOST_ROWS = {
+    _ACCOUNT: MOST_TILES,
+    _ACCOUNT_TILES: MOST_TILES,
+    _EVENTS: MOST_EVENTS,
+    "timeline_tiles": MOST_TILES,
+    "event_durations": MOST_LENGTHS,
+}
 
 
 def _with_time_line(
@@ -200,15 +211,28 @@ def _with_time_line(
 ) -> list[Report]:
     # The other reports decide which parts of the time line show single events, so they are computed
     # first.
-    others = [spec for spec in specs if spec != _EVENTS]
+    in_parts = [_EVENTS, *(s for s in specs if s.partition(":")[0] in (_ACCOUNT, _ACCOUNT_TILES))]
+    others = [spec for spec in specs if spec not in in_parts]
     found = dict(zip(others, profile.answers([request(spec) for spec in others]), strict=True))
     by_name = {spec.partition(":")[0]: found[spec] for spec in reversed(found)}
-    events = [row["event"] for row in shown_report(by_name["findings"]).rows() if row["event"]]
+    events = filter(None, map(event_of, shown_report(by_name["findings"]).rows()))
     times = [time for event in events if (time := event_time(profile.timeline, event)) is not None]
     parts = time_line_parts(by_name, times, MOST_EVENTS)
     which = ",".join(f"{low}:{high}" for low, high in parts or ())
-    wanted = f"{_EVENTS}:parts={which}" if which else _EVENTS
-    (found[_EVENTS],) = profile.answers([request(wanted)])
+    wanted = {spec: spec for spec in in_parts}
+    if which:
+        # All devices together have at most as many of the narrowest tiles as the lanes of one.
+        power = _power(profile)
+        while power > 3 and FACTOR**power * len(profile.timeline.devices) > FACTOR**_MOST_POWER:
+            power -= 1
+        of_parts = {
+            _EVENTS: f"{_EVENTS}:parts={which}",
+            _ACCOUNT: f"{_ACCOUNT}:parts={which}:gaps={_MOST_GAPS}",
+            _ACCOUNT_TILES: f"{_ACCOUNT_TILES}:bins={FACTOR**power}:levels={power - 1}",
+        }
+        wanted = {spec: of_parts[spec.partition(":")[0]] for spec in in_parts}
+    made = profile.answers([request(spec) for spec in wanted.values()])
+    found |= dict(zip(in_parts, made, strict=True))
     return [found[spec] for spec in specs]
 
 
@@ -225,10 +249,15 @@ def _with_fewer_bins(
 def _tiles(profile: OpenProfile) -> str:
     # There are as many of the narrowest tiles as events, rounded up to a power of FACTOR between 64 and
     # 16,384.
+    power = _power(profile)
+    return f"timeline_tiles:bins={FACTOR**power}:levels={power - 1}"
+
+
+def _power(profile: OpenProfile) -> int:
     tables = set(EVENT_KINDS.values())
     count = sum(profile.profile.row_count(table) for table in tables)
-    power = next(n for n in range(3, 8) if FACTOR**n >= count or n == 7)
-    return f"timeline_tiles:bins={FACTOR**power}:levels={power - 1}"
+    powers = range(3, _MOST_POWER + 1)
+    return next((power for power in powers if FACTOR**power >= count), _MOST_POWER)
 
 
 def _slow_reports(

@@ -189,7 +189,8 @@ class OpenProfile:
         """Return what launched one event, what it waited for, and who waited for it: one row.
 
         `event` is an id, as `timeline_events`, `idle_gaps` and `findings` have it: its kind and its place
-        among the profile's rows of that kind, from 1 (`kernel:5`). The rest is as in `report`.
+        among the profile's rows of that kind, from 1 (`kernel:5`); of a gap, its number (`gap:3`). The
+        rest is as in `report`.
         Raises UsageError for the id of no event, NotRecorded where events of its kind are not recorded.
         """
         from nsysconv.queries.why.report import why

@@ -14,6 +14,7 @@ EXAMPLES = flags.examples(
         "nsysconv why report1.sqlite kernel:5",
         "a kernel: its call, the gap before it, what waited for it",
     ),
+    ("nsysconv why report1.sqlite gap:3", "a gap of a GPU: its parts, and which call came late"),
     ("nsysconv why job.db@rank=3 api_call:77", "an API call of one rank: what it launched"),
     ("nsysconv report report1.sqlite timeline_events", "list the ids of all events"),
 )
@@ -33,7 +34,7 @@ def why(
         typer.Argument(
             metavar="KIND:NUMBER",
             help="Event id: kernel:5, memcpy:2, memset:1, migration:1, graph_launch:3, api_call:77, "
-            "range:4 or operator:9, as printed by findings, idle_gaps and timeline_events.",
+            "range:4, operator:9 or gap:3, as printed by findings, idle_gaps and timeline_events.",
         ),
     ],
     format: FormatOption = None,  # noqa: A002 - the flag's name

@@ -355,6 +355,12 @@ def _relations(row: Row, rows: Sequence[Row], numbers: Mapping[str, int]) -> lis
     return words
 
 
+def event_of(row: Row) -> str | None:
+    """Return the id of what a finding is explained by: its gap, else its event; None: neither."""
+    event: str | None = row["gap"] or row["event"]
+    return event
+
+
 def shown_findings(rows: Sequence[Row]) -> list[Row]:
     """Return the findings that have a number in the answer, in their order.
 
@@ -534,7 +540,7 @@ def _further_events(findings: Section) -> list[str]:
     if len(findings.profiles) > 1:
         return []
     shown = shown_findings(findings.rows())
-    events = [(number, row["event"]) for number, row in enumerate(shown, 1)]
+    events = [(number, event_of(row)) for number, row in enumerate(shown, 1)]
     return [f"{number}: {event}" for number, event in events if event is not None][1:]
 
 

@@ -35,7 +35,9 @@ _SORTS = {
 def sentences(report: Report) -> tuple[Text, ...]:
     """Return what the row of one event says, in at most 24 lines of 98 characters; notes by name."""
     (row,) = report.rows()
-    parts = (_what, _whence, _before, _after, _launched, _unknown)
+    of_gap = (_what, _parts_of_gap, _ended_by, _whence, _unknown)
+    of_others = (_what, _whence, _before, _after, _launched, _unknown)
+    parts = of_gap if row["kind"] == "gap" else of_others
     lines = [line for part in parts for line in part(row)]
     slugs = list(dict.fromkeys(note.slug for note in report.notes))
     if "clocks-disagree" in slugs:
@@ -125,25 +127,28 @@ def _thread(row: Row) -> str:
 
 
 def _compared(row: Row) -> str:
+    is_gap = row["kind"] == "gap"
     if row["name_count"] == 1:
-        return "the only one with this name"
+        return "the only gap of this GPU" if is_gap else "the only one with this name"
     median, longest = row["name_med_ns"], row["name_max_ns"]
     ratio = f" (this one {row['dur_ns'] / median:,.2f}×)" if median else ""
     own = "; this is the longest" if row["dur_ns"] == longest else f", the longest {_time(longest)}"
-    return f"1 of {row['name_count']:,} with this name; median {_time(median)}{ratio}{own}"
+    of = "gaps of this GPU" if is_gap else "with this name"
+    return f"1 of {row['name_count']:,} {of}; median {_time(median)}{ratio}{own}"
 
 
 # -- what it came from
 
 
 def _whence(row: Row) -> Iterator[str]:
+    is_gap = row["kind"] == "gap"
     if row["call"] is not None:
         on = f" on {_thread(row)}" if row["tid"] is not None else ""
         began = f"at {moment(row['call_start_ns'])} for {_time(row['call_dur_ns'])}"
-        yield _named("launched by ", row, "call", on)
+        yield _named("which was launched by " if is_gap else "launched by ", row, "call", on)
         yield f"{_INDENT}{began}{_latency(row)}"
-    elif row["kind"] in ("kernel", "memcpy", "memset", "graph_launch"):
-        yield "its launch was not recorded"
+    elif row["kind"] in ("kernel", "memcpy", "memset", "graph_launch", "gap"):
+        yield "the launch of that was not recorded" if is_gap else "its launch was not recorded"
     if row["caller"] is not None:
         yield f"{_INDENT}called by {_short('kernel:', escaped(row['caller']), _LONG_NAME)}"
     if row["outer_call"] is not None:
@@ -198,14 +203,19 @@ def _since(ns: int) -> str:
     return f", which ended {_time(ns)} before" if ns else ", which ended as it began"
 
 
+def _parts(row: Row) -> list[str]:
+    # What a gap consists of, in words, the largest first.
+    spent = {words: row[f"{part}_ns"] for part, words in _PARTS.items() if row[f"{part}_ns"]}
+    listed = sorted(spent.items(), key=lambda item: -item[1])
+    return [f"{words} {_time(ns)}" for words, ns in listed]
+
+
 def _gap(row: Row) -> Iterator[str]:
     if row["gap_ns"] is None:
         return
-    spent = {words: row[f"{part}_ns"] for part, words in _PARTS.items() if row[f"{part}_ns"]}
-    # If the parts do not fit in one line, only the longest are shown.
-    listed = sorted(spent.items(), key=lambda item: -item[1])
-    head = f"{_INDENT}the device was idle for {_time(row['gap_ns'])} before it: "
-    parts = [f"{words} {_time(ns)}" for words, ns in listed]
+    head = f"{_INDENT}the device was idle for {_time(row['gap_ns'])} before it ({row['gap']}): "
+    parts = _parts(row)
+    # If the parts do not fit in one line, there are two.
     if len(head + ", ".join(parts)) <= WIDTH:
         yield head + ", ".join(parts)
     else:
@@ -216,6 +226,18 @@ def _gap(row: Row) -> Iterator[str]:
     if row["during"] is not None:
         name = shorten(escaped(row["during"]), _LONG_NAME - len(_INDENT))
         yield f"{_INDENT}the host was in {name} for {_time(row['during_ns'])} of that"
+
+
+def _parts_of_gap(row: Row) -> Iterator[str]:
+    yield f"{_INDENT}{', '.join(_parts(row))}"
+    if row["host_did"] is not None:
+        yield from _wrapped(f"the host meanwhile: {row['host_did']}", 2)
+
+
+def _ended_by(row: Row) -> Iterator[str]:
+    if row["before_on_device"] is not None:
+        yield _named("it began as ", row, "before_on_device", " ended")
+    yield _named("it ended as ", row, "gap_ended_by", " began")
 
 
 # -- what came of it

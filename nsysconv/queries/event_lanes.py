@@ -27,6 +27,7 @@ from nsysconv.report import MISSING, Column, Unit
 from nsysconv.timeline.annotations import operators, ranges, shown_operators, shown_ranges
 from nsysconv.timeline.arrays import Columns, by_group, distinct, factorize, indices, take
 from nsysconv.timeline.events import EVENT_KINDS, ApiCalls, GpuOps, OpKind, Spans
+from nsysconv.timeline.idle import GAP, gap_of_number
 from nsysconv.timeline.timeline import Timeline
 
 KINDS = tuple(EVENT_KINDS)
@@ -173,6 +174,9 @@ def event_ids(timeline: Timeline, kinds: Array, places: Array) -> Array:
 def event_time(timeline: Timeline, event: str) -> tuple[int, int] | None:
     """Return start and end of an event by its id, `kernel:5`; None where it has no time here."""
     kind, _, number = event.partition(":")
+    if kind == GAP:
+        gap = gap_of_number(timeline, int(number))
+        return int(gap.start[0]), int(gap.end[0])
     row, place = int(number) - 1, KINDS.index(kind)
     ops, calls = timeline.ops, timeline.calls
     events: GpuOps | ApiCalls | Spans

@@ -36,7 +36,7 @@ from nsysconv.timeline.timeline import Timeline
 
 K = TypeVar("K", bound=Hashable)
 
-_HOST_FACTS = {
+HOST_FACTS = {
     *(Fact.DIRECTIVES, Fact.PYTHON_FUNCTIONS, Fact.OSRT_CALLS, Fact.SCHEDULING),
     *(Fact.DEVICES, Fact.OVERHEAD),
     *STEP_FACTS,
@@ -90,6 +90,11 @@ COLUMNS = (
     Column("during", Unit.TEXT, "What that thread did for the longest time of the host part."),
     Column("during_ns", Unit.NS, "How long it did that.", brief=False),
     Column("next_op", Unit.TEXT, "The GPU operation that ended it."),
+    Column(
+        "gap",
+        Unit.TEXT,
+        "Its id, for `nsysconv why`: that of the profile's gap in which it lies; null: in none.",
+    ),
     Column("event", Unit.TEXT, "That operation's id, for `nsysconv why`; null: none."),
     Column(
         "blocked_by",
@@ -117,8 +122,8 @@ def compute(timeline: Timeline, request: Request) -> Result:
         shortest = int(np.partition(durations, total - request.limit)[total - request.limit])
         gap_lists = [each.take(each.dur >= shortest) for each in gap_lists]
     activities = host_activity.host_activity(timeline, request.range_names)
-    names = _Names(timeline)
-    all_names = names if timeline.is_whole else _Names(timeline.whole)
+    names = GapNames(timeline)
+    all_names = names if timeline.is_whole else GapNames(timeline.whole)
     columns: dict[str, list[Any]] = {column.name: [] for column in COLUMNS[1:]}
     for each in gap_lists:
         gap_parts = idle.parts(timeline, each)
@@ -131,7 +136,7 @@ def compute(timeline: Timeline, request: Request) -> Result:
 IDLE_GAPS = Query(
     title="Idle gaps, longest first",
     needs={Fact.KERNELS},
-    uses={Fact.API_LINKS, Fact.THREADS, *_HOST_FACTS},
+    uses={Fact.API_LINKS, Fact.THREADS, *HOST_FACTS},
     columns=COLUMNS,
     compute=compute,
 )
@@ -143,16 +148,15 @@ def _add(
     device_gaps: idle.Gaps,
     gap_parts: Array,
     activities: host_activity.HostActivity,
-    names: _Names,
+    names: GapNames,
 ) -> None:
     columns["start_ns"] += device_gaps.start.tolist()
     columns["dur_ns"] += device_gaps.dur.tolist()
     columns["cause"] += [idle.PARTS[cause] for cause in gap_parts.argmax(axis=0).tolist()]
     for part, spent in zip(idle.PARTS, gap_parts.tolist(), strict=True):
         columns[f"{part}_ns"] += spent
-    activity_names, activity_times = longest_activity(
-        idle.drop_threadless_host_parts(timeline, device_gaps), activities
-    )
+    on_thread = idle.drop_threadless_host_parts(timeline, device_gaps)
+    activity_names, activity_times = longest_of(activities_of(on_thread, activities))
     columns["during"] += activity_names
     columns["during_ns"] += activity_times
     columns["thread"] += [names.thread(op) for op in device_gaps.ended_by.tolist()]
@@ -160,12 +164,13 @@ def _add(
     columns["event"] += [
         timeline.ops.event_id(op) if op >= 0 else None for op in device_gaps.ended_by.tolist()
     ]
+    columns["gap"] += map(idle.gap_id, idle.gap_numbers(timeline, device_gaps).tolist())
     for name, value in _gap_keys(timeline, device_gaps).items():
         columns[name] += [value] * len(device_gaps)
 
 
 def _add_blocked(
-    columns: dict[str, list[Any]], timeline: Timeline, blocked: Waits, names: _Names
+    columns: dict[str, list[Any]], timeline: Timeline, blocked: Waits, names: GapNames
 ) -> None:
     on, ops = blocked.on.tolist(), timeline.whole.ops
     columns["blocked_by"] += [names.operation(op) for op in on]
@@ -175,29 +180,34 @@ def _add_blocked(
     ]
 
 
-def longest_activity(
-    device_gaps: idle.Gaps, activities: host_activity.HostActivity
+def longest_of(
+    activities: Iterable[list[tuple[str, int]]],
 ) -> tuple[list[str | None], list[int | None]]:
     """Return per gap the activity with the largest share of its host part, and that share."""
-    names: list[str | None] = [None] * len(device_gaps)
-    times: list[int | None] = [None] * len(device_gaps)
+    longest = [did[0] if did else (None, None) for did in activities]
+    return [name for name, _ in longest], [time for _, time in longest]
+
+
+def activities_of(
+    device_gaps: idle.Gaps, activities: host_activity.HostActivity
+) -> list[list[tuple[str, int]]]:
+    """Return per gap what the host did in its host part, with how long it did that: longest first."""
     # Times are added up by name, because two symbols of one function are one activity.
-    totals: dict[tuple[int, str], int] = {}
+    totals: list[dict[str, int]] = [{} for _ in range(len(device_gaps))]
     for pieces in activities.split(device_gaps):
         for gap, label, time in zip(
             pieces.gap.tolist(), pieces.label.tolist(), pieces.time.tolist(), strict=True
         ):
             name = activities.name(label)[1]
-            totals[gap, name] = totals.get((gap, name), 0) + time
-    for (gap, name), time in totals.items():
-        best = times[gap]
-        if best is None or time > best:
-            names[gap], times[gap] = name, time
-    return names, times
+            totals[gap][name] = totals[gap].get(name, 0) + time
+    return [sorted(of_gap.items(), key=lambda did: -did[1]) for of_gap in totals]
 
 
-class _Names:
+class GapNames:
+    """The names of operations that end gaps, and of the threads that launched them."""
+
     def __init__(self, timeline: Timeline) -> None:
+        """Read the names of kernels and threads."""
         self._timeline = timeline
         kernels = timeline.profile.columns("kernel", ("name_id",))["name_id"]
         self._kernel_names = timeline.profile.names(distinct(kernels[kernels != MISSING]))
@@ -384,7 +394,7 @@ def _host(timeline: Timeline, request: Request) -> ColumnValues:
 IDLE_HOST = Query(
     title="CPU-bound idle time: what the host did meanwhile",
     needs={Fact.KERNELS, Fact.API_LINKS, Fact.THREADS},
-    uses={*_HOST_FACTS, Fact.CPU_SAMPLES},
+    uses={*HOST_FACTS, Fact.CPU_SAMPLES},
     columns=_HOST_COLUMNS,
     compute=_host,
 )

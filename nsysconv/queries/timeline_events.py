@@ -95,7 +95,7 @@ def compute(timeline: Timeline, request: Request) -> Result:
 
     Events without a time are left out. Ranges that were never closed end with the recording.
     """
-    shown = _Shown(timeline, _parts(request))
+    shown = _Shown(timeline, asked_parts(request))
     parts = [
         _operations(timeline, shown, request),
         _spans(timeline, shown, "range", request),
@@ -153,7 +153,8 @@ TIMELINE_EVENTS = Query(
 )
 
 
-def _parts(request: Request) -> Union | None:
+def asked_parts(request: Request) -> Union | None:
+    """Return the times of the option `parts`; None: not given. Raises UsageError for what is no time."""
     text = request.options.get("parts")
     if text is None:
         return None

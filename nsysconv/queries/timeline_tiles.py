@@ -42,7 +42,8 @@ FACTOR = 4
 """Tiles of a level are so many times as wide as those of the next."""
 MOST_ROWS = 24
 """Events of a lane that overlap are in at most so many rows."""
-_MAX_BINS = 1 << 20
+MOST_BINS = 1 << 20
+"""The time is cut in so many parts at most."""
 
 COLUMNS = (
     *LANE_COLUMNS,
@@ -68,8 +69,8 @@ def compute(timeline: Timeline, request: Request) -> Result:
     A limit leaves out the narrower tiles, all of a width together.
     """
     bins, level_count = request.options["bins"], request.options["levels"]
-    if not 1 <= bins <= _MAX_BINS:
-        raise UsageError(f"bins={bins}: there are 1 to {_MAX_BINS} bins")
+    if not 1 <= bins <= MOST_BINS:
+        raise UsageError(f"bins={bins}: there are 1 to {MOST_BINS} bins")
     if level_count < 1:
         raise UsageError(f"levels={level_count}: there is at least 1 level")
     named = labels(timeline, request)
@@ -105,7 +106,7 @@ TIMELINE_TILES = Query(
     needs={Fact.KERNELS},
     uses=FACTS,
     options=(
-        Option("bins", 1000, f"In how many parts the time is cut, {_MAX_BINS} at most."),
+        Option("bins", 1000, f"In how many parts the time is cut, {MOST_BINS} at most."),
         Option(
             "levels",
             1,

@@ -28,6 +28,7 @@ _FINDING = (
     "finding",
     "advice",
     "event",
+    "gap",
 )
 _CLASS_COLUMNS = frozenset(TIME_CLASS_COLUMNS.values())
 

@@ -66,6 +66,12 @@ COLUMNS = (
         brief=False,
     ),
     Column(
+        "gap",
+        Unit.TEXT,
+        "Id, for `nsysconv why`, of the costliest gap; null: it is not about idle time.",
+        brief=False,
+    ),
+    Column(
         "where",
         Unit.TEXT,
         "That rank and device in words, or the profile; null: there is only one.",

@@ -80,6 +80,7 @@ class Found:
     the account; a risk has none. `details` are the values of the finding's words, which a rule may leave
     out where it does not speak. `before` and `after` name the operations around the gap that costs most.
     `event`: what ended that gap, or the longest of what the rule is about, by its id; None: it has none.
+    `gap`: the id of that gap, of rules on idle time.
     `part`: the slice to look at, as flags. `most_ns`: how much of the time one event makes; 0: not asked.
     `case`: which advice of rules.toml fits better than that for the framework. `when` makes the union
     that `time_ns` is the measure of; None: it has no place on one device. `names`: how well the sentence
@@ -97,6 +98,7 @@ class Found:
     before: str | None = None
     after: str | None = None
     event: str | None = None
+    gap: str | None = None
     part: str = ""
     most_ns: int = 0
     case: str = ""

@@ -33,7 +33,14 @@ from nsysconv.timeline.arrays import Array, among, blocks, counts, distinct, fac
 from nsysconv.timeline.events import OpKind, event_id
 from nsysconv.timeline.host_activity import HostActivity, host_activity, most_sampled
 from nsysconv.timeline.host_threads import BLOCKED, OFF_CPU, READY, RUNNING
-from nsysconv.timeline.idle import PARTS, Gaps, drop_threadless_host_parts, parts
+from nsysconv.timeline.idle import (
+    PARTS,
+    Gaps,
+    drop_threadless_host_parts,
+    gap_id,
+    gap_numbers,
+    parts,
+)
 from nsysconv.timeline.intervals import Union, difference, lasting, union, united
 from nsysconv.timeline.range_names import GROUPED
 from nsysconv.timeline.steps import waits_for_input
@@ -68,13 +75,15 @@ def launch_bound(scene: Scene) -> Found | None:
     if mean >= _SHORT_KERNEL_NS:
         return None
     time = count = 0
-    most, event = 0, None
+    most, event, gap = 0, None, None
     for short, late in _short_gaps(scene, scene.gaps):
         time += int(late.sum())
         count += int(np.count_nonzero(late))
         if late.max(initial=0) > most:
             most = int(late.max())
-            event = scene.timeline.ops.event_id(int(short.ended_by[late.argmax()]))
+            worst = short.take(np.array([late.argmax()]))
+            event = scene.timeline.ops.event_id(int(worst.ended_by[0]))
+            gap = gap_id(int(gap_numbers(scene.timeline, worst)[0]))
     details = {"mean_kernel": human(mean, Unit.NS), "gaps": counted(count, "gap", "gaps")}
     gaps = scene.gaps
 
@@ -82,7 +91,7 @@ def launch_bound(scene: Scene) -> Found | None:
         found = ((each.start, each.start + late) for each, late in _short_gaps(scene, gaps))
         return united(found, len(gaps))
 
-    return Found(scene.of_window(time), time, details, event=event, when=when)
+    return Found(scene.of_window(time), time, details, event=event, gap=gap, when=when)
 
 
 def _short_gaps(scene: Scene, gaps: Gaps) -> Iterator[tuple[Gaps, Array]]:

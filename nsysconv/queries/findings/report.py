@@ -449,6 +449,7 @@ class Findings:
             "before": found.before,
             "after": found.after,
             "event": found.event,
+            "gap": found.gap,
             "where": self._where(candidate) or None,
             "device_count": count,
             "cause": rule.cause.format(**details),

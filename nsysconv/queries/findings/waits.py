@@ -17,7 +17,7 @@ from nsysconv.timeline.account import op_name
 from nsysconv.timeline.arrays import Array, blocks, factorize, places_of, sums, take
 from nsysconv.timeline.dependencies import blocked_by
 from nsysconv.timeline.events import OpKind
-from nsysconv.timeline.idle import PARTS, Gaps, parts
+from nsysconv.timeline.idle import PARTS, Gaps, gap_id, gap_numbers, parts
 from nsysconv.timeline.intervals import Union, union, united
 
 _QUEUE, _UNKNOWN = PARTS.index("queue"), PARTS.index("unknown")
@@ -27,14 +27,15 @@ _NAME = 40
 
 
 def gap_at(scene: Scene, found: Gaps, place: int | None) -> dict[str, Any]:
-    """Return where one of these gaps is: the operations around it, and its stream; None: no gap."""
+    """Return where one of these gaps is: its id, the operations around it, its stream; None: no gap."""
     if place is None:
         return {}
     ended_by = int(found.ended_by[place])
     low = int(found.start[place])
     # The whole recording is used and not the slice, because the operation that ends a gap may lie
     # outside of the slice.
-    where: dict[str, Any] = {}
+    (number,) = gap_numbers(scene.timeline, found.take(slice(place, place + 1))).tolist()
+    where: dict[str, Any] = {"gap": gap_id(number)}
     ops = scene.timeline.ops
     if ended_by >= 0:
         where["after"] = op_name(scene.timeline, ended_by)

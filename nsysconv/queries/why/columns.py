@@ -19,6 +19,7 @@ from nsysconv.queries.idle_gaps import PART_DOCS
 from nsysconv.report import Column, Unit
 from nsysconv.timeline import idle
 from nsysconv.timeline.events import EVENT_KINDS
+from nsysconv.timeline.idle import GAP
 
 PARTS = tuple(part for part in idle.PARTS if part != "end")
 """The parts of a gap that an event ended."""
@@ -31,7 +32,7 @@ def _event(name: str, doc: str) -> Column:
 def _columns() -> Iterator[Column]:
     yield PROFILE
     yield Column("event", Unit.TEXT, "The event, by its id: kind and number.")
-    yield Column("kind", Unit.TEXT, f"What it is: {', '.join(EVENT_KINDS)}.")
+    yield Column("kind", Unit.TEXT, f"What it is: {', '.join(EVENT_KINDS)}, {GAP}.")
     yield Column("name", Unit.TEXT, "What it is called; what has no name has one in brackets.")
     yield Column(
         "sort",
@@ -84,13 +85,18 @@ def _columns() -> Iterator[Column]:
     yield _event("depends_on", "The operation for which its stream was made to wait by an event")
     yield Column("depends_on_name", Unit.TEXT, "That operation's name.")
     yield duration_column("since_depends_on_ns", "From its end to the start of the event.")
-    yield duration_column("gap_ns", "The gap of the device that ended as it began; null: none.")
+    yield _event("gap", "The gap of the device that ended as it began; null: none; of a gap itself")
+    yield duration_column("gap_ns", "How long that gap was.")
     yield _event("gap_ended_by", "What is taken to have ended that gap, of what began then")
+    yield Column("gap_ended_by_name", Unit.TEXT, "That operation's name.")
     yield Column("cause", Unit.TEXT, "The largest part of the gap.")
     for part in PARTS:
         yield duration_column(f"{part}_ns", f"{PART_DOCS[part]}.")
     yield Column("during", Unit.TEXT, "What the launching thread did longest in the host part.")
     yield duration_column("during_ns", "How long it did that.")
+    yield Column(
+        "host_did", Unit.TEXT, "Of a gap: the same with up to three more, longest first, in words."
+    )
     # -- what came of it
     yield _event("waited_by", "The call that waited until an operation ended")
     yield Column("waited_by_name", Unit.TEXT, "That call's name.")

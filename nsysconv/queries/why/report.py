@@ -21,9 +21,9 @@ from nsysconv.queries.event_lanes import (
     directions_of,
     kernel_ids_of,
 )
-from nsysconv.queries.idle_gaps import longest_activity
+from nsysconv.queries.idle_gaps import activities_of
 from nsysconv.queries.why.columns import COLUMNS, PARTS
-from nsysconv.report import MISSING, Report, report_table
+from nsysconv.report import MISSING, Report, Unit, human, report_table
 from nsysconv.timeline import host_activity, idle
 from nsysconv.timeline.annotations import (
     OPERATOR,
@@ -43,6 +43,7 @@ from nsysconv.timeline.events import (
     event_id,
     has_time,
 )
+from nsysconv.timeline.idle import GAP, gap_count, gap_id, gap_numbers, gap_of_number, gaps
 from nsysconv.timeline.range_names import EXACT, GROUPED
 from nsysconv.timeline.steps import STEP_FACTS, step_names_at
 from nsysconv.timeline.surroundings import (
@@ -62,12 +63,17 @@ from nsysconv.timeline.timeline import Timeline
 NAME = "why"
 
 _EVENT = "api_call:77"
+_DID = 4
 _OP_KINDS = tuple(EVENT_KINDS)[: len(OpKind)]
+_KINDS = (*EVENT_KINDS, GAP)
 _ID = re.compile(r"([a-z_]+):([0-9]{1,18})")
 
 
 class EventRef(NamedTuple):
-    """An event of a profile: its kind and its place among the rows of the kind's table, from 0."""
+    """An event of a profile: its kind and its place among those of the kind, from 0.
+
+    Its place is that among the rows of the kind's table; gaps, which have none, are numbered.
+    """
 
     kind: str
     row: int
@@ -76,6 +82,11 @@ class EventRef(NamedTuple):
     def table(self) -> str:
         """Return the table that it is a row of."""
         return EVENT_KINDS[self.kind]
+
+    @property
+    def fact(self) -> Fact:
+        """Return what must be recorded for such events."""
+        return Fact.KERNELS if self.kind == GAP else schema.EVENT_TABLES[self.table]
 
 
 def parse_event(text: str, timeline: Timeline) -> EventRef:
@@ -91,11 +102,10 @@ def parse_event(text: str, timeline: Timeline) -> EventRef:
             f"{text!r} is no event", hint=f"KIND:NUMBER, as in {_EVENT}. {_ids(timeline)}"
         )
     kind, number = match[1], int(match[2])
-    if kind not in EVENT_KINDS:
-        hint = available_hint(kind, list(EVENT_KINDS))
+    if kind not in _KINDS:
+        hint = available_hint(kind, list(_KINDS))
         raise UsageError(f"{text}: no kind of event {kind!r}", hint=hint)
-    table = EVENT_KINDS[kind]
-    count, fact = profile.row_count(table), schema.EVENT_TABLES[table]
+    count, fact = _count(timeline, kind), EventRef(kind, 0).fact
     if not count and fact not in profile.facts:
         advice = profile.advice.get(fact)
         raise NotRecorded(f"{NAME} {text}", [fact], [advice] if advice else [])
@@ -104,8 +114,14 @@ def parse_event(text: str, timeline: Timeline) -> EventRef:
     return EventRef(kind, number - 1)
 
 
+def _count(timeline: Timeline, kind: str) -> int:
+    if kind == GAP:
+        return gap_count(timeline)
+    return timeline.profile.row_count(EVENT_KINDS[kind])
+
+
 def _ids(timeline: Timeline) -> str:
-    counts = {kind: timeline.profile.row_count(table) for kind, table in EVENT_KINDS.items()}
+    counts = {kind: _count(timeline, kind) for kind in _KINDS}
     found = [
         f"{kind}:1" + (f" to {kind}:{count}" if count > 1 else "")
         for kind, count in counts.items()
@@ -131,12 +147,12 @@ def why(text: str, timeline: Timeline, request: Request) -> Report:
     }
     found |= _lacking(timeline, event, found)
     notes = (*timeline.profile.notes, *timeline.notes)
-    used = {schema.EVENT_TABLES[event.table], Fact.API_CALLS, Fact.API_LINKS}
+    used = {event.fact, Fact.API_CALLS, Fact.API_LINKS}
     kept = tuple(note for note in notes if note.facts & used)
     table = report_table(COLUMNS, {column.name: [found.get(column.name)] for column in COLUMNS})
     return Report(
         name=NAME,
-        title="Why it started when it did",
+        title="Why the GPU was idle" if event.kind == GAP else "Why it started when it did",
         columns=COLUMNS,
         table=table,
         profiles=(timeline.profile.ref,),
@@ -148,7 +164,7 @@ def why(text: str, timeline: Timeline, request: Request) -> Report:
 def _lacking(timeline: Timeline, event: EventRef, found: Mapping[str, Any]) -> dict[str, Any]:
     # What the profile does not record that this event's answer lacks.
     wanted: set[Fact] = set()
-    is_op = event.kind in _OP_KINDS
+    is_op = event.kind in (*_OP_KINDS, GAP)
     if is_op and found.get("call") is None and event.kind != "migration":
         wanted |= {Fact.API_CALLS, Fact.API_LINKS}
     if event.kind == "api_call" or not is_op:
@@ -181,7 +197,7 @@ class _Asked:
             return self._operation(event)
         if event.kind == "api_call":
             return self._call(event)
-        return self._span(event)
+        return self._gap(event) if event.kind == GAP else self._span(event)
 
     # -- GPU operations
 
@@ -251,18 +267,60 @@ class _Asked:
         gap = idle.gap_before(timeline, op)
         if gap is None:
             return found
+        said = self._idle(gap)
+        del said["host_did"]
+        return found | said
+
+    def _idle(self, gap: idle.Gaps) -> dict[str, Any]:
+        # Of one gap its parts, what ended it, and what the host did.
+        timeline, ended_by = self.timeline, int(gap.ended_by[0])
         parts = idle.parts(timeline, gap)[:, 0]
         on_thread = idle.drop_threadless_host_parts(timeline, gap)
         activity = host_activity.host_activity(timeline, self.request.range_names)
-        ((during,), (during_ns,)) = longest_activity(on_thread, activity)
-        return found | {
+        did = activities_of(on_thread, activity)[0]
+        during, during_ns = did[0] if did else (None, None)
+        return {
+            "gap": gap_id(int(gap_numbers(timeline, gap)[0])),
             "gap_ns": int(gap.dur[0]),
-            "gap_ended_by": ops.event_id(int(gap.ended_by[0])),
+            "gap_ended_by": timeline.ops.event_id(ended_by),
+            "gap_ended_by_name": self._name(ended_by),
             "cause": idle.PARTS[int(parts.argmax())],
             **{f"{part}_ns": int(parts[idle.PARTS.index(part)]) for part in PARTS},
             "during": during,
             "during_ns": during_ns,
+            "host_did": ", ".join(f"{name} {human(ns, Unit.NS)}" for name, ns in did[:_DID])
+            or None,
         }
+
+    # -- gaps
+
+    def _gap(self, event: EventRef) -> dict[str, Any]:
+        timeline, ops = self.timeline, self.timeline.ops
+        gap = gap_of_number(timeline, event.row + 1)
+        op = int(gap.ended_by[0])
+        call = int(timeline.owner[op])
+        of_device = next(g for g in gaps(timeline, gap.kind) if g.device == gap.device)
+        found = {
+            "name": "[idle]",
+            "rank": timeline.ranks.get(int(ops.pid[op])),
+            "pid": int(ops.pid[op]),
+            "device_id": gap.device,
+            "device": self._device_name(gap.device),
+            "start_ns": int(gap.start[0]),
+            "dur_ns": int(gap.dur[0]),
+            **_statistics(of_device.dur),
+            **self._idle(gap),
+        }
+        if call >= 0:
+            found |= self._launched_by(op, call)
+        before = last_before(timeline, op, on_stream=False)
+        if before != NONE:
+            found |= {
+                "before_on_device": ops.event_id(before),
+                "before_on_device_name": self._name(before),
+                "since_on_device_ns": int(ops.start[op] - ops.end[before]),
+            }
+        return found
 
     def _after(self, op: int) -> dict[str, Any]:
         timeline, ops, calls = self.timeline, self.timeline.ops, self.timeline.calls

@@ -15,9 +15,9 @@ from nsysconv.render import display
 from nsysconv.render.page import aligned, changed_trees, charts, first_screen, lanes
 from nsysconv.render.page.addresses import Addresses
 from nsysconv.render.page.first_screen import base_name, is_change
-from nsysconv.render.page.markup import amount, anchor, escape, report_table_html, rows
+from nsysconv.render.page.markup import amount, anchor, escape, prose, report_table_html, rows
 from nsysconv.render.page.sides import in_words, side_words
-from nsysconv.report import ProfileRef, Unit, utc
+from nsysconv.report import ProfileRef, Unit, build_table, utc
 
 _TIME_LINE_SECTION = "Time line"
 _RULES = "Rules of nsys analyze"
@@ -52,6 +52,7 @@ _SCRIPTS: tuple[str, ...] = (
     "tables.js",
     "drawing.js",
     "lanes_data.js",
+    "lanes_account.js",
     "lanes_view.js",
     "lanes.js",
     "flame.js",
@@ -86,6 +87,7 @@ _ANSWER = ("summary", "findings")
 def document(reports: Sequence[Section]) -> Iterator[str]:
     """Yield the page, line by line."""
     scripts, style = _SCRIPTS, _asset("page.css")
+    reports = _without_folders(reports)
     if first_screen.is_comparison(reports):
         reports = list(map(in_words, reports))
         scripts, style = _SCRIPTS_OF_BOTH, f"{style}\n{_asset('aligned.css')}"
@@ -134,6 +136,33 @@ def document(reports: Sequence[Section]) -> Iterator[str]:
     yield f"<script>{script}</script>\n</body>\n</html>"
 
 
+def _without_folders(reports: Sequence[Section]) -> list[Section]:
+    # A page is sent to others, whom the sender's folders do not concern: files have their names.
+    paths = {ref.path for report in reports for ref in report.profiles}
+    names = {path: re.split(r"[/\\]", path)[-1] for path in paths if path}
+
+    def named(text: str) -> str:
+        for path, name in names.items():
+            text = text.replace(path, name)
+        return text
+
+    found = []
+    for report in reports:
+        refs = tuple(replace(ref, path=named(ref.path)) for ref in report.profiles)
+        report = replace(report, profiles=refs)
+        if report.name == "profile" and report.table is not None:
+            texts = tuple(
+                replace(said, lines=tuple(map(named, said.lines))) for said in report.texts
+            )
+            columns = zip(
+                (column.name for column in report.columns), report.by_column(), strict=True
+            )
+            data = {name: [named(str(value)) for value in values] for name, values in columns}
+            report = replace(report, texts=texts, table=build_table(report.columns, data))
+        found.append(report)
+    return found
+
+
 def _asset(name: str) -> str:
     return resources.files(__name__).joinpath(name).read_text("utf-8").strip()
 
@@ -168,7 +197,11 @@ def _recorded_in_short(reports: Sequence[Section]) -> Iterator[str]:
     if "zero_utc_ns" in attributes:
         facts.append(utc(int(attributes["zero_utc_ns"])))
     if "recording_ns" in attributes:
-        facts.append(f"a session of {amount(int(attributes['recording_ns']), Unit.NS)}")
+        session = int(attributes["recording_ns"])
+        spans = [row["span_ns"] or 0 for r in reports if r.name == "summary" for row in rows(r)]
+        in_short = max(spans, default=session)
+        part = f"{amount(in_short, Unit.NS)} recorded, of " if 2 * in_short < session else ""
+        facts.append(f"{part}a session of {amount(session, Unit.NS)}")
     parts = dict.fromkeys(display.slice_words(r.slice) for r in reports if r.slice is not None)
     facts += list(parts)[:1]
     if facts:
@@ -254,7 +287,7 @@ def _section(name: str, members: Sequence[Section], page: _Page) -> Iterator[str
 def _nothing_found(report: Section) -> Iterator[str]:
     title = escape(report.title.partition(", ")[0])
     lines = [line for said in report.texts for line in said.lines]
-    yield from (f"{title}. {escape(line)}" for line in lines or [display.empty_sentence(report)])
+    yield from (f"{title}. {prose(line)}" for line in lines or [display.empty_sentence(report)])
 
 
 def _with_tensor_cores(report: Section) -> Section:
@@ -324,7 +357,7 @@ def _notes(numbers: Numbers) -> Iterator[str]:
         yield f'<p class="quiet">{escape(words)}</p>'
     yield '<ol class="notes">'
     for number, words in numbers.values():
-        yield f'<li id="n{number}">{escape(words)}'
+        yield f'<li id="n{number}">{prose(words)}'
     yield "</ol>"
 
 
@@ -332,5 +365,5 @@ def _unrecorded(missing: Iterable[Section]) -> Iterator[str]:
     yield '<dl class="missing">'
     for report in missing:
         yield f'<dt id="{anchor(report.name)}">{escape(report.title)}'
-        yield "".join(f"<dd>{escape(line)}" for line in display.unrecorded_sentences(report))
+        yield "".join(f"<dd>{prose(line)}" for line in display.unrecorded_sentences(report))
     yield "</dl>"

@@ -101,7 +101,9 @@ def _headline(devices: Sequence[Device], whole: str) -> Iterator[str]:
     # one share is enough. One share is enough, too, if both read the same.
     if whole == "slice":
         figures = whole_figures
-    elif list(whole_figures.values()) == list(window_figures.values()):
+    elif list(whole_figures.values()) == list(window_figures.values()) or (
+        share(busy, span) == share(busy, window) and f"{span:.3g}" == f"{window:.3g}"
+    ):
         figures = window_figures
     else:
         pairs_of = zip(whole_figures.items(), window_figures.items(), strict=True)

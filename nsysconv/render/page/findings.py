@@ -8,7 +8,7 @@ from typing import Any
 
 from nsysconv.document import Section
 from nsysconv.render.page.addresses import Addresses
-from nsysconv.render.page.markup import amount, escape, rows
+from nsysconv.render.page.markup import amount, escape, prose, rows
 from nsysconv.report import Unit
 
 _SMALL_PCT = 1.0
@@ -55,7 +55,7 @@ def findings_list(
     noted = [text_by_slug[slug] for slug in _NOTED if slug in text_by_slug]
     if noted:
         lines = ". ".join(text[:1].upper() + text[1:] for text in noted)
-        yield f'<p class="quiet">{escape(lines)}.</p>'
+        yield f'<p class="quiet">{prose(lines)}.</p>'
 
 
 def _together(found: Sequence[Mapping[str, Any]]) -> str:
@@ -91,7 +91,7 @@ def _item(
         yield f' <span class="quiet">· also seen as {escape(", ".join(same))}</span>'
     if row["part_of"]:
         yield f' <span class="quiet">· part of {escape(row["part_of"])}</span>'
-    yield f'<p>{escape(row["finding"])}</p><p class="quiet">{escape(row["advice"])} '
+    yield f'<p>{prose(row["finding"])}</p><p class="quiet">{prose(row["advice"])} '
     address = addresses.of("findings", row)
     shown = f' · <a href="#{escape(address)}">show it in the time line</a>' if address else ""
     yield f"{_where_to_look(row, anchors)}{shown}</p>"

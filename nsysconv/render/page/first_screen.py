@@ -28,6 +28,7 @@ from nsysconv.render.page.markup import (
     compared_column,
     escape,
     places,
+    prose,
     rows,
     share,
     shortened,
@@ -45,7 +46,7 @@ def profile_screen(
     summary, findings = reports.get("summary"), reports.get("findings")
     devices = [] if summary is None else devices_of(summary)
     if findings is not None and len(findings.texts) > 1:
-        yield f'<p class="lead">{escape(" ".join(findings.texts[0].lines))}</p>'
+        yield f'<p class="lead">{prose(" ".join(findings.texts[0].lines))}</p>'
     if summary is not None:
         yield from account_figures(summary)
     if findings is not None:

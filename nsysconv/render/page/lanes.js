@@ -18,11 +18,11 @@
   const view = Object.assign(drawing.shown_part(...whole, 20, () => { redraw(); remember(); }), { width: 0, height: 0,
     scroll: 0, chosen: null, marked: null, measured: null, pinned: false, most: 0 });
   const full_height = lanes_view.arrange(data.lanes);
-  let pointer = null, waiting = false;
+  let pointer = null, waiting = false, lane_number = Math.max(data.lanes.findIndex((lane) => !lane.account), 0);
 
   function draw() {
     waiting = false;
-    const paint = drawing.colors(), height = Math.min(full_height, Math.max(Math.round(innerHeight * 0.75), 200));
+    const paint = drawing.colors(), height = Math.min(full_height, Math.max(Math.round(innerHeight * 0.5), 200));
     part("height").style.height = `${full_height}px`;
     const width = drawing.clear(canvas, height, paint);
     if (!width) return;
@@ -110,6 +110,7 @@
 
   // What was clicked, or gone to, stays chosen while the pointer moves on.
   function pin(event) {
+    if (event) lane_number = data.lanes.indexOf(event.lane);
     view.pinned = Boolean(event);
     choose(event);
     remember();
@@ -122,10 +123,23 @@
     if (!event) return;
     // From now on with room for all that may be said: what is below does not jump.
     status.classList.add("said");
-    status.replaceChildren(...(event.tile ? tile_words(event) : event_words(event)));
+    status.replaceChildren(...(event.is_gap ? gap_words(event) : event.tile ? tile_words(event) : event_words(event)));
   }
   const kind_of = ({ label, sort }) => sort || data.kinds[label.kind];
+  function gap_words(gap) {
+    const said = lanes_account.gap_words(gap, data).map((textContent) => element("p", { textContent }));
+    const ended = data.by_id.get(gap.event);
+    if (ended) {
+      const button = element("button", { type: "button", textContent: "show what ended it" });
+      button.addEventListener("click", () => go(ended));
+      said.push(element("p", { className: "tools" }, button));
+    }
+    if (gap.id) said.push(command(gap.id));
+    return said;
+  }
+  const command = (id) => element("p", { className: "quiet" }, element("code", { textContent: `nsysconv why ${data.target} ${id}` }));
   function tile_words(tile) {
+    if (tile.said) return [element("p", { textContent: tile.said })];
     const count = `${tile.count.toLocaleString("en")} event${tile.count === 1 ? "" : "s"}`;
     return [element("p", { textContent: `${tile.lane.name}, ${duration(tile.end - tile.start)} from `
       + `${exact(tile.start)}: busy for ${share(tile.busy, tile.end - tile.start)}, ${count} began; most time: `
@@ -155,8 +169,7 @@
     if (named("range").length) more.push(`in the range ${named("range").reverse().join(" \u203a ")}`);
     if (more.length) said.push(element("p", { textContent: `${more.join("; ")}.` }));
     said.push(...name_words(event));
-    said.push(element("p", { className: "quiet" }, element("code",
-      { textContent: `nsysconv why ${data.target} ${event.id}` })));
+    said.push(command(event.id));
     return said;
   }
   // All events of the name, and of which length they are.
@@ -191,42 +204,81 @@
     pin(event);
     fit(event.start, event.end);
     reveal(event);
+    canvas.focus({ preventScroll: true }); // where N and P go on
   }
 
   // -- search
 
   const MOST_FOUND = 12, input = part("search"), found = part("found");
+  const has = (text) => text.toLowerCase().includes(input.value.trim().toLowerCase());
   const more = (all, what) => all.length > MOST_FOUND
     ? [element("li", { textContent: `and ${(all.length - MOST_FOUND).toLocaleString("en")} more ${what}` })] : [];
-  input.addEventListener("input", () => {
-    const words = input.value.trim().toLowerCase();
+  const entry = (title, textContent, act) => {
+    const button = element("button", { type: "button", title, textContent });
+    button.addEventListener("click", act);
+    return element("li", {}, button);
+  };
+  // The events of the page, one by one, whose names have the words; in the order of time.
+  let matches = [];
+  function search() {
+    const is_asked = Boolean(input.value.trim());
     view.marked = null;
-    const matching = words ? data.labels.filter((label) => label.text.toLowerCase().includes(words)) : [];
-    matching.sort((a, b) => (b.sum || 0) - (a.sum || 0));
+    const names = is_asked ? data.labels.filter((label) => has(label.text)) : [], of_names = new Set(names);
+    names.sort((a, b) => (b.sum || 0) - (a.sum || 0));
+    matches = is_asked ? [...data.by_id.values()].filter((event) => of_names.has(event.label) || has(event.text)) : [];
+    matches.sort((a, b) => a.start - b.start || b.end - a.end);
     // Names with what distinguishes events of a group, such as arguments.
-    const single = !words || matching.length ? [] : [...data.by_id.values()]
-      .filter((event) => event.text.toLowerCase().includes(words));
-    found.replaceChildren(...single.slice(0, MOST_FOUND).map((event) => {
-      const button = element("button", { type: "button", title: event.text, textContent:
-        `${event.id} ${event.text.slice(0, 60)}, ${duration(event.end - event.start)}` });
-      button.addEventListener("click", () => go(event));
-      return element("li", {}, button);
-    }), ...matching.slice(0, MOST_FOUND).map((label) => {
+    const single = names.length ? [] : matches;
+    found.replaceChildren(...matches.length ? [steps()] : [], ...single.slice(0, MOST_FOUND).map((event) =>
+      entry(event.text, `${event.id} ${event.text.slice(0, 60)}, ${duration(event.end - event.start)}`, () => go(event))),
+    ...names.slice(0, MOST_FOUND).map((label) => {
       const known = label.count ? `, ${label.count.toLocaleString("en")} in ${duration(label.sum)}` : "";
-      const button = element("button", { type: "button", title: label.text,
-        textContent: `${kind_of({ label })} ${label.text.slice(0, 60)}${known}` });
-      button.addEventListener("click", () => {
+      return entry(label.text, `${kind_of({ label })} ${label.short}${known}`, () => {
         view.marked = label;
         if (label.longest) go(label.longest); else redraw();
       });
-      return element("li", {}, button);
-    }), ...more(matching, "names"), ...more(single, "events"), ...words && !matching.length && !single.length ? [element("li", { textContent: "no name holds that" })] : []);
+    }), ...more(names, "names"), ...more(single, "events"),
+    ...is_asked && !names.length && !single.length ? [element("li", { textContent: "no name holds that" })] : []);
     redraw();
+  }
+  function steps() {
+    const place = element("span", { id: "lanes-match", textContent: match_words() });
+    const step = (direction, textContent, name) => {
+      const button = element("button", { type: "button", textContent });
+      button.setAttribute("aria-label", name);
+      button.addEventListener("click", () => go_to_match(direction));
+      return button;
+    };
+    return element("li", { className: "steps" }, step(-1, "\u2039", "previous match"), step(1, "\u203a", "next match"), place);
+  }
+  function match_words() {
+    const at = matches.indexOf(view.chosen), count = matches.length.toLocaleString("en");
+    return at < 0 ? `${count} in this page` : `${(at + 1).toLocaleString("en")} of ${count} in this page`;
+  }
+  function go_to_match(direction) {
+    if (!matches.length) return;
+    const at = matches.indexOf(view.chosen), focus = document.activeElement;
+    const first = matches.findIndex((event) => event.start >= view.low);
+    const wanted = at >= 0 ? at + direction : first < 0 ? 0 : first;
+    go(matches[(wanted + matches.length) % matches.length]);
+    focus.focus({ preventScroll: true });
+    part("match").textContent = match_words();
+  }
+  function close_search() {
+    input.value = "";
+    search();
+    canvas.focus({ preventScroll: true });
+  }
+  input.addEventListener("input", search);
+  part("").addEventListener("keydown", (event) => {
+    const in_search = event.target === input || found.contains(event.target);
+    if (!in_search || !["Escape", "Enter"].includes(event.key) || (event.key === "Enter" && event.target !== input)) return;
+    event.preventDefault();
+    if (event.key === "Escape") close_search(); else go_to_match(event.shiftKey ? -1 : 1);
   });
 
   // -- keys
 
-  let lane_number = 0;
   // Of those that start together the outer comes before the inner.
   function beside(lane, start, number, direction) {
     let best = null;
@@ -270,6 +322,7 @@
     redraw();
   }
   function measure(from, to) {
+    if (view.measured && from === to) status.replaceChildren();
     view.measured = from === to ? null : [Math.min(from, to), Math.max(from, to)];
     if (view.measured) {
       status.replaceChildren(element("p", { textContent: `Measured: ${duration(view.measured[1] - view.measured[0])} `
@@ -285,7 +338,7 @@
     "0": show_all, Home: show_all, n: () => next(1), p: () => next(-1),
     ArrowDown: () => lane(1), ArrowUp: () => lane(-1), "/": () => input.focus(),
     f: () => chosen_time() && fit(...chosen_time()),
-    Escape: () => pin(null), m: () => view.measured ? measure(0, 0) : view.chosen && measure(view.chosen.start, view.chosen.end),
+    Escape: () => found.children.length ? close_search() : pin(null), m: () => view.measured ? measure(0, 0) : view.chosen && measure(view.chosen.start, view.chosen.end),
   });
 
   // -- mouse and touch

@@ -1,7 +1,7 @@
 """The time line: what ran on each stream and thread, as data that the page's scripts draw.
 
-Three reports are drawn as one: tiles of all of the time at several widths, single events of some parts of
-it, and how long events of each name took.
+Several reports are drawn as one: tiles of all of the time at several widths, single events of some parts
+of it, how long events of each name took, and the account of each GPU.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from typing import Any
 from nsysconv.codes import TIME_CLASSES
 from nsysconv.document import Section
 from nsysconv.names import WHOLE, escaped, shorten
-from nsysconv.render.page.markup import data_element, escape
+from nsysconv.render.page import account_lanes
+from nsysconv.render.page.markup import LONGEST, data_element, escape, shortened_apart
 
-REPORTS = ("timeline_tiles", "timeline_events", "event_durations")
+REPORTS = ("timeline_tiles", "timeline_events", "event_durations", *account_lanes.REPORTS)
 """The reports that the time line is drawn from, by the names that they have without options."""
 
 _ON_GPU = ("kernel", "memcpy", "memset", "migration", "graph_launch")
@@ -45,6 +46,7 @@ _KEYS = (
     ("F", "all of the chosen one"),
     ("M, drag with Shift", "measure"),
     ("0", "all"),
+    ("/", "find; there ↵ next, Esc close"),
 )
 
 Key = tuple[bool, int | None, int | None, int | None, int | None]
@@ -66,18 +68,20 @@ def time_line(reports: Mapping[str, Section]) -> Iterator[str]:
     )
     yield '<label>Find <input type="search" id="lanes-search" autocomplete="off"></label>'
     yield '<span id="lanes-span"></span></p>'
-    yield '<ul class="tools found" id="lanes-found"></ul>'
+    yield '<div class="over"><ul class="found" id="lanes-found"></ul></div>'
     yield '<div class="scroll" id="lanes-scroll"><div id="lanes-height">'
     yield '<canvas id="lanes-canvas" tabindex="0" role="application" '
     yield 'aria-label="time line of GPU operations by stream and of CPU events by thread" '
     yield 'aria-describedby="lanes-keys"></canvas></div></div>'
-    keys = "".join(f'<li><i class="k {name}"></i>{escape(words)}' for name, words in _LEGEND)
-    yield f'<ul class="legend">{keys}</ul><p class="quiet" id="lanes-limit"></p>'
+    data = _Data(reports)
+    legend = (*_LEGEND[:-1], *data.idle_legend(), _LEGEND[-1])
+    keys = "".join(f'<li><i class="k {name}"></i>{escape(words)}' for name, words in legend)
     yield '<div id="lanes-event" aria-live="polite"><p>Point at an event, or press N.</p></div>'
+    yield f'<ul class="legend">{keys}</ul><p class="quiet" id="lanes-limit"></p>'
     keys = "; ".join(f"<kbd>{escape(key)}</kbd> {escape(words)}" for key, words in _KEYS)
     yield f'<p class="quiet" id="lanes-keys">{keys}.</p></div>'
     yield "<noscript><p>The time line needs the page's script.</p></noscript>"
-    yield data_element(_Data(reports).as_dict(), "lanes-data")
+    yield data_element(data.as_dict(), "lanes-data")
 
 
 class _Numbers(dict[Any, int]):
@@ -95,6 +99,8 @@ class _Data:
         self._reports = {name: reports[name] for name in REPORTS if name in reports}
         self._tiles = _columns(self._reports.get("timeline_tiles"))
         self._shown = _columns(self._reports.get("timeline_events"))
+        pieces, tiles = (_columns(self._reports.get(name)) for name in account_lanes.REPORTS)
+        self._account = pieces, tiles
         self._texts, self._labels, self._sorts = _Numbers(), _Numbers(), _Numbers()
         lanes: dict[Key, str] = {}
         for columns in (self._tiles, self._shown):
@@ -117,6 +123,9 @@ class _Data:
             "ids": _KINDS,
             "gpu": len(_ON_GPU),
             "lanes": self._lane_names,
+            "devices": [key[2] for key in self._lanes],
+            "streams": sum(not key[0] for key in self._lanes),
+            "account": account_lanes.account_data(*self._account, self._texts),
             "labels": {
                 "kind": [_KINDS.index(kind) for kind, _ in self._labels],
                 "text": [self._texts[name] for _, name in self._labels],
@@ -127,8 +136,14 @@ class _Data:
             "events": events,
             "sorts": [_SORT_WORDS.get(sort, sort.replace("_", " ")) for sort in self._sorts],
             "on_one_clock": not self._has_note("clocks-disagree"),
+            "short": self._short_names(),
             "texts": [shorten(escaped(text or "-"), WHOLE) for text in self._texts],
         }
+
+    def idle_legend(self) -> list[tuple[str, str]]:
+        """Return the classes of idle time that are drawn, in words."""
+        classes = account_lanes.idle_classes(*self._account)
+        return [(name, f"idle, {account_lanes.short_words(name)}") for name in classes]
 
     def _time(self) -> tuple[int, int]:
         # What is drawn: a slice's own time, for events that it cuts may be far longer; else all.
@@ -213,6 +228,16 @@ class _Data:
             for column, value in zip(found.values(), values, strict=True):
                 column.append(value)
         return found
+
+    def _short_names(self) -> list[str]:
+        # Of labels, so that no two kernels look alike in a list.
+        kernels = [name for kind, name in self._labels if kind == "kernel"]
+        short = shortened_apart([name or "-" for name in kernels], LONGEST)
+        names = (
+            (short.get(name or "-", name) if kind == "kernel" else name)
+            for kind, name in self._labels
+        )
+        return [shorten(escaped(name or "-"), LONGEST) for name in names]
 
     def _parts(self, first: int, last: int) -> list[tuple[int, int]]:
         # The times of which every event is there: of those asked for, until the last event where some

@@ -15,9 +15,9 @@ const lanes_data = (() => {
 
   function decode(data) {
     const labels = data.labels.kind.map((kind, i) => ({
-      number: i, kind, text: data.texts[data.labels.text[i]], color: null, class: null,
+      number: i, kind, text: data.texts[data.labels.text[i]], short: data.short[i], color: null, class: null,
     }));
-    const lanes = data.lanes.map((name, number) => ({ name, number, rows: [] }));
+    const lanes = data.lanes.map((name, number) => ({ name, number, rows: [], idle: null }));
     const row_of = (lane, number) => {
       while (lane.rows.length <= number) lane.rows.push({ lane, levels: [], events: [], starts: [], ends: [] });
       return lane.rows[number];
@@ -68,7 +68,34 @@ const lanes_data = (() => {
       Object.assign(label, { class: lengths.class[i], count: lengths.count[i], sum: lengths.sum[i], longest,
         lengths: lengths.lengths[i] });
     });
-    return { ...data, labels, lanes, by_id, launched, left_out };
+    return { ...data, labels, lanes: with_accounts(data, lanes, by_id), by_id, launched, left_out };
+  }
+
+  // The lane of each GPU's account lies on top of its streams; a stream knows when its GPU was idle.
+  function with_accounts(data, lanes, by_id) {
+    const found = [...lanes];
+    for (const account of lanes_account.decode(data.account, data.texts)) {
+      const first = found.findIndex((lane) => !lane.account && data.devices[lane.number] === account.device && lane.number < data.streams);
+      found.splice(Math.max(first, 0), 0, account);
+      for (const gap of account.rows[0].events) if (gap.id) by_id.set(gap.id, gap);
+      for (const lane of lanes) {
+        if (lane.number < data.streams && data.devices[lane.number] === account.device) lane.idle = account.rows[0];
+      }
+    }
+    return found;
+  }
+
+  // What of [start, end) lies in none of some parts, which are in order.
+  function outside(parts, start, end) {
+    const found = [];
+    let at = start;
+    for (const [from, to] of parts) {
+      if (to <= at || from >= end) continue;
+      if (from > at) found.push([at, from]);
+      at = to;
+    }
+    if (at < end) found.push([at, end]);
+    return found;
   }
 
   const holds = (part, low, high) => part[0] <= low && high <= part[1];
@@ -92,5 +119,5 @@ const lanes_data = (() => {
     return found.sort((a, b) => b.number - a.number);
   }
 
-  return { decode, holds, first_above, tiles_between, events_between, around };
+  return { decode, holds, outside, first_above, tiles_between, events_between, around };
 })();

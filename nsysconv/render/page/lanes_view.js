@@ -3,7 +3,7 @@ const lanes_view = (() => {
   "use strict";
   const ROW = 17, GAP = 9, HEAD = 16, TOP = 24;
   const MOST = 20000, LEGIBLE = 34, WIDE_TILE = 2;
-  const { duration } = drawing, { holds, tiles_between, events_between } = lanes_data;
+  const { duration } = drawing, { holds, outside, tiles_between, events_between } = lanes_data;
 
   // A class of the account has one color; kernels of one class are told apart by their shade. On the CPU
   // all is gray: calls the darkest, then operators, then ranges.
@@ -25,7 +25,8 @@ const lanes_view = (() => {
     let height = TOP;
     for (const lane of lanes) {
       lane.top = height;
-      height += HEAD + lane.rows.length * ROW + GAP;
+      lane.height = lane.account ? lanes_account.HEIGHT : lane.rows.length * ROW;
+      height += HEAD + lane.height + GAP;
     }
     return height;
   }
@@ -79,7 +80,7 @@ const lanes_view = (() => {
   // What to draw of the rows that are in sight.
   function in_sight(data, view) {
     const rows = [];
-    for (const lane of data.lanes) {
+    for (const lane of data.lanes.filter((each) => !each.account)) {
       lane.rows.forEach((row, number) => {
         const y = lane.top - view.scroll + HEAD + number * ROW;
         if (y > -ROW && y < view.height) rows.push([row, y]);
@@ -93,6 +94,16 @@ const lanes_view = (() => {
     if (count(all) <= MOST) return all;
     view.most = Math.floor(MOST / rows.length / 2);
     return found(view.most);
+  }
+
+  // What of tiles is not drawn: the parts whose events are known, and when the GPU was idle.
+  function without(row, known, { low, high }) {
+    const { idle } = row.lane, cuts = [...known];
+    if (idle) {
+      const [first, past] = events_between(idle, low, high);
+      for (let i = first; i < past; i++) cuts.push([idle.starts[i], idle.ends[i]]);
+    }
+    return cuts.sort((a, b) => a[0] - b[0]);
   }
 
   // Draws the view, and returns how many rectangles that took and whether tiles were all there is of a part.
@@ -131,26 +142,33 @@ const lanes_view = (() => {
     pen.fillStyle = paint.quiet;
     pen.font = "600 11px system-ui, sans-serif";
     for (const lane of data.lanes) pen.fillText(lane.name, 4, lane.top - view.scroll + 11);
+    for (const lane of data.lanes.filter((each) => each.account)) {
+      const y = lane.top - view.scroll + HEAD;
+      if (y > -lane.height && y < view.height) drawn += lanes_account.draw(pen, paint, lane, view, y);
+    }
     const name = (text, label, left, y, right) => {
       if (right - left - 2 > LEGIBLE) names.push({ text, label, left, y, room: right - left - 2 });
     };
-    for (const [, y, { tiles, shown, events, known }] of in_sight(data, view)) {
+    for (const [row, y, { tiles, shown, events, known }] of in_sight(data, view)) {
       // Tiles of one name that lie side by side have one name: from where on, and where the last ends.
       let same = null, from = 0, reach = 0, until = 0;
       if (tiles) is_coarse ||= known !== undefined && !known.some((part) => holds(part, low, high));
+      const cuts = known && without(row, known, view);
       for (let i = tiles ? shown[0] : 0; tiles && i < shown[1]; i++) {
         const start = tiles.start[i], end = start + tiles.width;
-        if (known && known.some((part) => holds(part, start, end))) continue;
-        const left = even(x_of(start)), right = even(x_of(end)), label = data.labels[tiles.label[i]];
-        const tall = Math.max(Math.round((ROW - 2) * Math.min(tiles.busy[i] / tiles.width, 1)), 2);
-        put(label, left, y, right, tall);
-        const is_named = tall > ROW - 6;
-        if (same && (!is_named || same !== label || until !== start)) {
-          name(same.text, same, from, y, reach);
-          same = null;
+        const label = data.labels[tiles.label[i]], rest = cuts ? outside(cuts, start, end) : [[start, end]];
+        const room = rest.reduce((sum, [begun, over]) => sum + over - begun, 0);
+        const tall = Math.max(Math.round((ROW - 2) * Math.min(tiles.busy[i] / room, 1)), 2), is_named = tall > ROW - 6;
+        for (const [begun, over] of rest) {
+          const left = even(x_of(begun)), right = even(x_of(over));
+          put(label, left, y, right, tall);
+          if (same && (!is_named || same !== label || until !== begun)) {
+            name(same.text, same, from, y, reach);
+            same = null;
+          }
+          if (is_named && !same) [same, from] = [label, left];
+          [reach, until] = [right, over];
         }
-        if (is_named && !same) [same, from] = [label, left];
-        [reach, until] = [right, end];
       }
       if (same) name(same.text, same, from, y, reach);
       for (const event of events) {
@@ -190,13 +208,15 @@ const lanes_view = (() => {
   // Where an event lies and how tall it is: in all rows of its lane where it is not known in which.
   function place_of(event, view) {
     const top = event.lane.top - view.scroll + HEAD;
+    if (event.lane.account) return [top, event.lane.height + 2];
     return event.row < 0 ? [top, event.lane.rows.length * ROW] : [top + event.row * ROW, ROW];
   }
 
   // The chosen event, and lines to what launched it and what it launched.
   function outline(pen, paint, view, data, x_of) {
     const { chosen } = view, [y, tall] = place_of(chosen, view);
-    const middle = (event) => place_of(event, view).reduce((top, height) => top + height / 2);
+    // The arrow to a gap runs below its words.
+    const middle = (event) => place_of(event, view).reduce((top, height) => top + height * (event.is_gap ? 0.88 : 0.5));
     const left = Math.max(x_of(chosen.start), -3), right = Math.min(x_of(chosen.end), view.width + 3);
     pen.strokeStyle = paint.fg;
     pen.lineWidth = 2;
@@ -206,7 +226,8 @@ const lanes_view = (() => {
     const pairs = call ? [[call, chosen]] : (data.launched.get(chosen.id) || []).slice(0, 50).map((op) => [chosen, op]);
     pen.lineWidth = 1.5;
     for (const [from, to] of pairs) {
-      const x = x_of(to.start), end = middle(to), begin = [x_of(from.start), middle(from)];
+      // A gap was ended by what a call launched.
+      const x = x_of(to.is_gap ? to.end : to.start), end = middle(to), begin = [x_of(from.start), middle(from)];
       pen.beginPath();
       pen.moveTo(...begin);
       pen.bezierCurveTo((begin[0] + x) / 2, begin[1], (begin[0] + x) / 2, end, x - 5, end);
@@ -236,8 +257,9 @@ const lanes_view = (() => {
   function at(data, view, x, y) {
     const place = y + view.scroll, time = view.low + x / view.width * (view.high - view.low);
     const near = (view.high - view.low) / view.width * 2;
-    const lane = data.lanes.find((each) => place >= each.top + HEAD && place < each.top + HEAD + each.rows.length * ROW);
+    const lane = data.lanes.find((each) => place >= each.top + HEAD && place < each.top + HEAD + each.height);
     if (!lane) return null;
+    if (lane.account) return lanes_account.at(lane, view, x);
     const row = lane.rows[Math.floor((place - lane.top - HEAD) / ROW)];
     const { tiles, shown, events } = pieces(data, row, view, view.most);
     // What the place is in counts before what is near.

@@ -47,6 +47,11 @@ def escape(words: object) -> str:
     return html.escape(escaped(str(words)))
 
 
+def prose(words: object) -> str:
+    """Return sentences as text of the page; what stands between two backticks is code."""
+    return re.sub("`([^`]+)`", r"<code>\1</code>", escape(words))
+
+
 def tooltip(words: str) -> str:
     """Return the words in full, but for the middle of a very long name."""
     return escape(shorten(words, WHOLE))
@@ -190,7 +195,7 @@ def report_table_html(
     """
     for said in report.texts:
         yield from (f"<p>{escape(said.head)}</p>",) if said.head else ()
-        yield f"<ul>{''.join(f'<li>{escape(line)}' for line in said.lines)}</ul>"
+        yield f"<ul>{''.join(f'<li>{prose(line)}' for line in said.lines)}</ul>"
     if not report.in_rows:
         yield from (f"<p>{escape(line)}</p>" for line in display.sentences_below(report, ()))
         return
@@ -219,7 +224,7 @@ def report_table_html(
         yield f"<tr{_exact_attribute(numbers)}{leads}>{''.join(cells)}"
     yield "</table></div>"
     for line in display.sentences_below(report, shown_table.unrecorded):
-        yield f'<p class="quiet">{escape(line)}</p>'
+        yield f'<p class="quiet">{prose(line)}</p>'
 
 
 def _leads_to(address: str | None) -> str:

@@ -1,0 +1,220 @@
+"""The account of each device over time: piece by piece, and in equal parts of the time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from nsysconv.errors import UsageError
+from nsysconv.facts import Fact
+from nsysconv.queries.columns import BY_DEVICE, WINDOW, duration_column
+from nsysconv.queries.contract import GPU_OP_FACTS, Array, Option, Query, Request, Result
+from nsysconv.queries.event_lanes import extent
+from nsysconv.queries.idle_gaps import HOST_FACTS, GapNames, activities_of, longest_of
+from nsysconv.queries.timeline_events import asked_parts
+from nsysconv.queries.timeline_tiles import FACTOR, MOST_BINS
+from nsysconv.report import MISSING, Column, Unit
+from nsysconv.timeline import host_activity, idle
+from nsysconv.timeline.account_pieces import PIECE_CLASSES, AccountPieces, account_pieces
+from nsysconv.timeline.arrays import among, distinct
+from nsysconv.timeline.events import event_id
+from nsysconv.timeline.tiles import Tiles, coarser, cut_into_tiles
+from nsysconv.timeline.timeline import Timeline
+
+_CLASS = f"The class of the account: {', '.join(PIECE_CLASSES)}."
+
+# -- piece by piece
+
+COLUMNS = (
+    *BY_DEVICE,
+    Column("start_ns", Unit.NS, f"When the piece began. {WINDOW}", key=True),
+    duration_column("dur_ns", "How long it was.", adds=True),
+    Column("time_class", Unit.TEXT, _CLASS, key=True),
+    Column("gap", Unit.TEXT, "The id of the gap that it is a part of; null: of none."),
+    Column("gap_start_ns", Unit.NS, "When that gap began.", brief=False),
+    Column("during", Unit.TEXT, "What the launching thread did longest in the gap's host part."),
+    duration_column("during_ns", "How long it did that.", brief=False),
+    Column("next_op", Unit.TEXT, "The GPU operation that ended the gap."),
+    Column("event", Unit.TEXT, "That operation, by its id.", brief=False),
+    Column(
+        "call",
+        Unit.TEXT,
+        "The API call that launched it (of a migration the last one before it), by its id.",
+        brief=False,
+    ),
+)
+
+
+def compute(timeline: Timeline, request: Request) -> Result:
+    """Return one row per piece of the account: by device, in the order of time.
+
+    With `parts`, only pieces that share time with them, and those of the longest gaps.
+    """
+    shown, most = asked_parts(request), request.options["gaps"]
+    of_device = {each.device: each for each in idle.gaps(timeline, "no_op")}
+    shortest = 0
+    if shown is not None and most:
+        durations = np.sort(np.concatenate([np.empty(0), *(g.dur for g in of_device.values())]))
+        shortest = int(durations[-most]) if len(durations) > most else 0
+    described = _Described(timeline, request)
+    columns: dict[str, list[Any]] = {column.name: [] for column in COLUMNS[1:]}
+    for device in timeline.devices:
+        found = of_device.get(device)
+        pieces = account_pieces(timeline, device, found)
+        if shown is not None:
+            kept, is_idle = shown.meets(pieces.start, pieces.end), pieces.gap != MISSING
+            if most and found is not None and len(found):
+                kept |= is_idle & (found.dur.take(np.maximum(pieces.gap, 0)) >= shortest)
+            # A gap is there with all of its parts.
+            kept |= is_idle & among(pieces.gap, distinct(pieces.gap[kept & is_idle]))
+            pieces = pieces.take(np.flatnonzero(kept))
+        for name, values in described.rows(device, found, pieces).items():
+            columns[name] += values
+    count = len(columns["start_ns"])
+    if request.limit:
+        columns = {name: values[: request.limit] for name, values in columns.items()}
+    return Result(columns, count)
+
+
+TIMELINE_ACCOUNT = Query(
+    title="Account of each device, piece by piece",
+    needs={Fact.KERNELS},
+    uses={*GPU_OP_FACTS, Fact.API_LINKS, Fact.THREADS, *HOST_FACTS},
+    options=(
+        Option(
+            "parts",
+            None,
+            "Only pieces that share time with one of these, START:END in ns with commas between them.",
+        ),
+        Option("gaps", 0, "With parts: all of so many of the longest gaps, too."),
+    ),
+    columns=COLUMNS,
+    compute=compute,
+)
+
+
+class _Described:
+    # The values of pieces.
+
+    def __init__(self, timeline: Timeline, request: Request) -> None:
+        self._timeline = timeline
+        self._names = GapNames(timeline)
+        self._activities = host_activity.host_activity(timeline, request.range_names)
+
+    def rows(
+        self, device: int, found: idle.Gaps | None, pieces: AccountPieces
+    ) -> dict[str, list[Any]]:
+        count = len(pieces)
+        values = {
+            "rank": [self._timeline.rank_of(self._timeline.pids_on(device))] * count,
+            "device_id": [device] * count,
+            "start_ns": pieces.start.tolist(),
+            "dur_ns": (pieces.end - pieces.start).tolist(),
+            "time_class": [PIECE_CLASSES[place] for place in pieces.place.tolist()],
+        }
+        shown = distinct(pieces.gap[pieces.gap != MISSING])
+        of_gaps = {} if found is None else self._gaps(found.take(shown))
+        number = np.searchsorted(shown, pieces.gap)
+        place = np.where(pieces.gap == MISSING, len(shown), number).tolist()
+        for column in COLUMNS[len(BY_DEVICE) + 3 :]:
+            known = [*of_gaps.get(column.name, ()), None]
+            values[column.name] = [known[min(each, len(known) - 1)] for each in place]
+        return values
+
+    def _gaps(self, found: idle.Gaps) -> dict[str, list[Any]]:
+        timeline = self._timeline
+        on_thread = idle.drop_threadless_host_parts(timeline, found)
+        during, during_ns = longest_of(activities_of(on_thread, self._activities))
+        ended_by = found.ended_by.tolist()
+        calls = idle.launched(timeline, found)[0].tolist()
+        rows = timeline.calls.row
+        return {
+            "gap": [idle.gap_id(number) for number in idle.gap_numbers(timeline, found).tolist()],
+            "gap_start_ns": found.start.tolist(),
+            "during": during,
+            "during_ns": during_ns,
+            "next_op": [self._names.operation(op) for op in ended_by],
+            "event": [timeline.ops.event_id(op) if op >= 0 else None for op in ended_by],
+            "call": [event_id("api_call", int(rows[c])) if c >= 0 else None for c in calls],
+        }
+
+
+# -- in equal parts
+
+_TILE_COLUMNS = (
+    *BY_DEVICE,
+    Column("dur_ns", Unit.NS, "How long the tile is.", key=True),
+    Column("start_ns", Unit.NS, "When it begins.", key=True),
+    Column("time_class", Unit.TEXT, _CLASS, key=True),
+    duration_column("class_ns", "How much of the tile that was.", adds=True),
+)
+
+
+def _tiles(timeline: Timeline, request: Request) -> Result:
+    """Return one row per device, tile and class that occurs in it: the widest tiles first."""
+    bins, level_count = request.options["bins"], request.options["levels"]
+    if not 1 <= bins <= MOST_BINS:
+        raise UsageError(f"bins={bins}: there are 1 to {MOST_BINS} bins")
+    if level_count < 1:
+        raise UsageError(f"levels={level_count}: there is at least 1 level")
+    first, last = extent(timeline, request) or (0, 1)
+    last = max(last, first + 1)
+    width = -(-(last - first) // bins)
+    levels: list[list[tuple[int, Tiles]]] = [[] for _ in range(level_count)]
+    of_device = {each.device: each for each in idle.gaps(timeline, "no_op")}
+    for device in timeline.devices:
+        pieces = account_pieces(timeline, device, of_device.get(device))
+        for number, tiles in enumerate(_levels(pieces, (first, last), width, level_count)):
+            levels[number].append((device, tiles))
+    sizes = [sum(len(tiles) for _, tiles in level) for level in levels[::-1]]
+    shown = levels[::-1]
+    if request.limit:  # levels that are whole, but of the widest what there is room for
+        fitting = [size for size in accumulate(sizes) if size <= request.limit]
+        shown = shown[: max(len(fitting), 1)]
+    values: dict[str, list[Any]] = {column.name: [] for column in _TILE_COLUMNS[1:]}
+    for number, level in enumerate(shown):
+        wide = width * FACTOR ** (level_count - 1 - number)
+        for device, tiles in level:
+            rank = timeline.rank_of(timeline.pids_on(device))
+            values["rank"] += [rank] * len(tiles)
+            values["device_id"] += [device] * len(tiles)
+            values["dur_ns"] += [wide] * len(tiles)
+            values["start_ns"] += (first + tiles.tile.astype(np.int64) * wide).tolist()
+            values["time_class"] += [PIECE_CLASSES[place] for place in tiles.label.tolist()]
+            values["class_ns"] += tiles.time.tolist()
+    if request.limit:
+        values = {name: column[: request.limit] for name, column in values.items()}
+    return Result(values, sum(sizes))
+
+
+def _levels(
+    pieces: AccountPieces, ends: tuple[int, int], width: int, count: int
+) -> Iterator[Tiles]:
+    # The tiles of each width, the narrowest first. Migrations may lie outside of all other events.
+    start, end = (np.clip(each, *ends) for each in (pieces.start, pieces.end))
+    kept: Array = np.flatnonzero(end > start)
+    tiles = cut_into_tiles(start[kept], end[kept], pieces.place[kept], ends, width)
+    for number in range(count):
+        if number:
+            tiles = coarser(tiles, FACTOR)
+        yield tiles
+
+
+ACCOUNT_TILES = Query(
+    title="Account of each device in equal parts of the time",
+    needs={Fact.KERNELS},
+    uses={*GPU_OP_FACTS, Fact.API_LINKS, Fact.OVERHEAD},
+    options=(
+        Option("bins", 1000, f"In how many parts the time is cut, {MOST_BINS} at most."),
+        Option(
+            "levels",
+            1,
+            f"How many times it is cut, each time into parts {FACTOR} times as long as the time before.",
+        ),
+    ),
+    columns=_TILE_COLUMNS,
+    compute=_tiles,
+)
