@@ -130,7 +130,7 @@ def test_choices_of_a_report() -> None:
     lambda: nsysconv.open(BASIC).reports(include="python_functions"),
 ])  # fmt: skip
 def test_a_keyword_that_does_not_exist(call: Callable[[], object]) -> None:
-    with pytest.raises((TypeError, UsageError), match="unexpected keyword argument|no keyword"):
+    with pytest.raises((TypeError, UsageError), match=r"unexpected keyword argument|no keyword"):
         call()
 
 
