@@ -10,7 +10,7 @@ from pathlib import Path
 from nsysconv.api.open_profile import open_all
 from nsysconv.api.targets import Say, StrPath, Target, silent
 from nsysconv.errors import NsysconvError, UsageError
-from nsysconv.export import ALL_FORMATS, OF_REPORTS, exporter, format_for
+from nsysconv.export import OF_REPORTS, REPORTS_ARE_TABLES, THERE_ARE, exporter, format_for
 from nsysconv.export.contract import Options, Written
 from nsysconv.importers import detection
 from nsysconv.importers.probe import Probe
@@ -115,9 +115,7 @@ def _destination(target: Target, to: str | None, path: StrPath | None) -> tuple[
     made = None if path is None else local_path(path)
     to = format_for(made) if to is None and made is not None else to
     if to is None:
-        raise UsageError(
-            "export to what?", hint=f"--to FORMAT; there are: {', '.join(ALL_FORMATS)}"
-        )
+        raise UsageError("export to what?", hint=f"--to FORMAT. {THERE_ARE} {REPORTS_ARE_TABLES}")
     suffixes = (".sqlite",) if to == OF_REPORTS else exporter(to).SUFFIXES
     made = made or _default_path(target, to, suffixes)
     if made.exists() or made.is_symlink():

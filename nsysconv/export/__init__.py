@@ -18,12 +18,15 @@ OF_REPORTS = "nsys-sqlite"
 """The tables of nsys itself, which only its reports can be written to."""
 ALL_FORMATS = (*FORMATS, OF_REPORTS)
 """What a profile can be exported to."""
+THERE_ARE = f"There are: {', '.join(ALL_FORMATS)}."
+REPORTS_ARE_TABLES = "`nsysconv report TARGET -f csv` writes the table of a report."
+"""What somebody may look for who wants another format."""
 
 
 def exporter(name: str) -> Exporter:
     """Return the module of a format. Raises UsageError with the names of all formats."""
     if name not in FORMATS:
-        raise UsageError(f"no export format {name!r}", hint=f"There are: {', '.join(ALL_FORMATS)}")
+        raise UsageError(f"no export format {name!r}", hint=f"{THERE_ARE} {REPORTS_ARE_TABLES}")
     # The contract test holds that each has what Exporter asks for.
     return cast("Exporter", importlib.import_module(f"{__name__}.{name}"))
 

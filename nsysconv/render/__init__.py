@@ -88,7 +88,14 @@ def format_for(path: Path) -> str:
             return name
     known = ", ".join(dict.fromkeys(suffix(name) for name in FORMATS))
     what = f"no format is known for the suffix {wanted!r}" if wanted else "no suffix"
-    raise UsageError(what, where=str(path), hint=f"Use one of {known}, or give --format.")
+    hint = f"Use one of {known}, or give --format."
+    if wanted in _OF_EXPORTS:
+        hint = f"{hint} `nsysconv export TARGET --to {wanted[1:]}` writes all events as tables."
+    raise UsageError(what, where=str(path), hint=hint)
+
+
+# Suffixes of tables of events, which a report is none of.
+_OF_EXPORTS = (".parquet", ".arrow")
 
 
 def _module(name: str) -> RendererModule:
