@@ -29,6 +29,8 @@ from nsysconv.cli.flags import (
     what_option,
 )
 from nsysconv.cli.runtime import check_addresses, say
+from nsysconv.cli.schema import EXAMPLES as SCHEMA_EXAMPLES
+from nsysconv.cli.schema import schema
 from nsysconv.errors import UsageError
 from nsysconv.export import ALL_FORMATS
 
@@ -291,6 +293,10 @@ def report(
     ] = False,
     workers: flags.WorkersOption = None,
     dask: flags.DaskOption = None,
+    brief: Annotated[
+        bool,
+        shown_option("--brief", help="With -f json: leading columns, first rows, at most 4 kB."),
+    ] = False,
     **part: Any,
 ) -> int:
     """Print reports on a profile, or on all ranks of a run."""
@@ -314,7 +320,7 @@ def report(
         dask=dask,
         **commands.part_keywords(**part),
     )
-    return commands.report(target, options, format, output, wide=wide, strict=strict)
+    return commands.report(target, options, format, output, wide=wide, strict=strict, brief=brief)
 
 
 # events.py is all of it, as captures.py of `profile`, which has flags of its own, too.
@@ -377,6 +383,15 @@ def runs(
     from nsysconv.cli import commands
 
     return commands.show(partial(api.runs, store), format, output, None)
+
+
+# schema.py is all of it.
+app.command(
+    "schema",
+    cls=GroupedCommand,
+    short_help="Print the columns of a report as JSON Schema.",
+    epilog=SCHEMA_EXAMPLES,
+)(schema)
 
 
 @app.command(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import platform
 import re
@@ -23,8 +24,11 @@ from nsysconv.importers.detection import is_recording
 from nsysconv.notes import Note, Severity
 from nsysconv.phases import phase
 from nsysconv.queries import ROWS_FOR_PEOPLE
+from nsysconv.queries.registry import view
 from nsysconv.refusals import refusal_error
+from nsysconv.render import brief_rows
 from nsysconv.render.contract import Options, Render
+from nsysconv.render.json import columns_schema
 from nsysconv.store.checksums import NOT_RECORDED
 from nsysconv.store.filesystem import follow_links, require_folder, write_atomically
 from nsysconv.store.location import local_path, split_target
@@ -182,6 +186,7 @@ def report(
     *,
     strict: bool = False,
     wide: bool = False,
+    brief: bool = False,
 ) -> int:
     """Run `nsysconv report`; return the exit status."""
     from nsysconv.api.answering import answer
@@ -201,6 +206,8 @@ def report(
     is_named = bool(options.names)
     names = queries.expanded(options.names or queries.DEFAULT)
     destination = parse_destination(format_name, output, names)
+    if brief and (destination.format != "json" or destination.is_folder):
+        raise UsageError("--brief is a form of JSON", hint="Add -f json.")
     begin_work()
     reports: Sequence[Section]
     if destination.is_page:
@@ -214,7 +221,10 @@ def report(
     else:
         wanted = replace(options, names=names, for_people=destination.for_people)
         reports = report_target(target, wanted, say)
-    write(reports, destination, target, wide=wide)
+    if brief:
+        write(reports, destination, target, draw=brief_rows.render)
+    else:
+        write(reports, destination, target, wide=wide)
     status = _status(_notes(reports), strict=strict)
     missing = [each for each in reports if each.table is None]
     # A group's reports that cannot be made are no failure, so only reports named by themselves count.
@@ -282,6 +292,16 @@ def show(
     return 0
 
 
+def schema(report: str) -> int:
+    """Run `nsysconv schema`; return the exit status."""
+    spec = queries.parse_spec(report)
+    shown = view(spec)
+    text = json.dumps(columns_schema(report, shown.title, shown.columns), indent=1)
+    for line in text.splitlines():
+        print_line(line)
+    return 0
+
+
 def why(
     target: str,
     event: str,
@@ -321,8 +341,9 @@ def diff(
     if options.fail_on or options.limits:
         names.append("limits")
     destination = parse_destination(format_name, output, names)
-    if brief and (destination.format != "markdown" or destination.is_folder):
-        raise UsageError("--brief is a form of Markdown here", hint="Add -f markdown.")
+    if brief and (destination.format not in ("markdown", "json") or destination.is_folder):
+        what = "--brief is a form of Markdown and of JSON"
+        raise UsageError(what, hint="Add -f markdown or -f json.")
     for_people = destination.format in _DIFF_FORMATS_FOR_PEOPLE
     begin_work()
     for_page = destination.format == "html" and not destination.is_folder
@@ -338,7 +359,10 @@ def diff(
         reports = list(result.reports)
     elif for_people and not destination.is_folder and destination.format != "text":
         reports = _with_notes_once(reports)
-    if brief:
+    if brief and destination.format == "json":
+        reports = [result.headline, *limits, *others]
+        write(reports, destination, draw=brief_rows.render)
+    elif brief:
         from nsysconv.render import comment
 
         write(reports, destination, draw=comment.render)

@@ -171,7 +171,9 @@ WideOption = Annotated[
 CommentOption = Annotated[
     bool,
     shown_option(
-        "--brief", help="With -f markdown: a comment of at most 12 lines with collapsed tables."
+        "--brief",
+        help="With -f markdown: a comment of at most 12 lines with collapsed tables; with -f json: at "
+        "most 4 kB.",
     ),
 ]
 LimitOption = Annotated[

@@ -94,7 +94,7 @@ def format_for(path: Path) -> str:
     raise UsageError(what, where=str(path), hint=hint)
 
 
-# Suffixes of tables of events, which a report is none of.
+# Suffixes of tables of events, for which reports have no format.
 _OF_EXPORTS = (".parquet", ".arrow")
 
 

@@ -21,6 +21,7 @@ from nsysconv.notes import Note
 from nsysconv.render.contract import Options
 from nsysconv.render.display import column_headers, printed_rows
 from nsysconv.render.row_keys import row_keys
+from nsysconv.report import Column
 
 SUFFIX = ".json"
 
@@ -52,6 +53,27 @@ def render(reports: Sequence[Section], out: TextIO, options: Options) -> None:
         for piece in _pieces(report):
             out.write(_encodable(piece, out))
     out.write("\n]}\n" if tables else "]}\n")
+
+
+def columns_schema(name: str, title: str, columns: Sequence[Column]) -> dict[str, Any]:
+    """Return the JSON Schema of a report's rows: each column's type, unit, and what it means."""
+    kinds = {"int": "integer", "float": "number", "text": "string"}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": name,
+        "description": title,
+        "type": "object",
+        "properties": {
+            column.name: {
+                "type": [kinds[column.kind], "null"],
+                "unit": column.unit.value,
+                "description": column.doc,
+                **({"key": True} if column.key else {}),
+                **({"brief": True} if column.brief else {}),
+            }
+            for column in columns
+        },
+    }
 
 
 def is_printed(reports: Sequence[Section]) -> bool:

@@ -1,0 +1,85 @@
+"""Tables as JSON of at most 4 kB, for programs that pay by the word: the first rows, and what is cut."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, TextIO
+
+from nsysconv.document import Section
+from nsysconv.names import shorten
+from nsysconv.notes import Note, Severity
+from nsysconv.render.contract import Options
+from nsysconv.render.json import FORM
+
+MOST_BYTES = 4000
+_MOST_ROWS, _MOST_NOTES = 100, 2
+_NAME, _SENTENCE = 60, 160
+
+
+def render(reports: Sequence[Section], out: TextIO, options: Options) -> None:
+    """Write `reports`: of each its `rows_total` and first rows, with the brief columns that have values.
+
+    No report has columns' descriptions: `nsysconv schema REPORT` prints these. What does not fit is cut,
+    rows of the longest report first.
+    """
+    tables = [_rows(report) for report in reports]
+    shown = [len(rows) for rows in tables]
+    while True:
+        text = json.dumps(_document(reports, tables, shown), separators=(",", ":"))
+        most = max(shown, default=0)
+        if len(text.encode()) < MOST_BYTES or not most:
+            out.write(text + "\n")
+            return
+        longest = shown.index(most)
+        shown[longest] = most * 3 // 4
+
+
+def _document(
+    reports: Sequence[Section], tables: Sequence[list[dict[str, Any]]], shown: Sequence[int]
+) -> dict[str, Any]:
+    notes = {note.slug: note for report in reports for note in report.notes}
+    weightiest = sorted(notes.values(), key=lambda note: note.severity is not Severity.DROPPED)
+    doubts = [note for note in weightiest if note.severity is not Severity.INFO][:_MOST_NOTES]
+    return {
+        "format": FORM,
+        "reports": [
+            _table(report, rows[:count])
+            for report, rows, count in zip(reports, tables, shown, strict=True)
+        ],
+        **({"notes": list(map(_note, doubts))} if doubts else {}),
+        "omitted": {"notes": len(notes) - len(doubts)},
+    }
+
+
+def _table(report: Section, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    if report.table is None:
+        return {"name": report.name, "not_recorded": list(report.not_recorded)}
+    kept = {name for row in rows for name in row}
+    return {
+        "name": report.name,
+        "rows_total": report.row_count,
+        "rows": rows,
+        "columns_omitted": len(report.columns) - len(kept),
+    }
+
+
+def _rows(report: Section) -> list[dict[str, Any]]:
+    # Key columns and brief ones; what is null is left out.
+    names = [column.name for column in report.columns if column.key or column.brief]
+    few = report.limited(_MOST_ROWS).rows() if report.table is not None else []
+    return [{n: _short(row[n]) for n in names if row[n] is not None} for row in few]
+
+
+def _note(note: Note) -> dict[str, str]:
+    return {
+        "slug": note.slug,
+        "severity": note.severity.value,
+        "text": shorten(note.text, _SENTENCE),
+    }
+
+
+def _short(value: Any) -> Any:
+    if isinstance(value, float):
+        return round(value, 3)
+    return shorten(value, _NAME) if isinstance(value, str) else value
