@@ -48,7 +48,7 @@ def escape(words: object) -> str:
 
 
 def prose(words: object) -> str:
-    """Return sentences as text of the page; what stands between two backticks is code."""
+    """Return sentences as text of the page; what is between two backticks becomes code."""
     return re.sub("`([^`]+)`", r"<code>\1</code>", escape(words))
 
 
