@@ -810,3 +810,16 @@ def tree_table() -> Section:
     columns = (Column("tree", Unit.TEXT, "Names.", key=True),)
     table = build_table(columns, {"tree": ["step", "  conv2d", "    add"]})
     return Section("modules", "Modules", columns, table, row_count=3)
+
+
+def test_findings_lead_to_their_gap_or_event(tmp_path: Path) -> None:
+    ms = 1_000_000
+    rows = [row for i in range(4) for row in (
+        Call(20 * i * ms, 20 * i * ms + 9, 2 * i + 1, name="cudaMemcpyAsync"),
+        Memcpy(20 * i * ms + 10, (20 * i + 8) * ms, 2 * i + 1, src="Pageable", direction="HtoD"),
+        Call((20 * i + 1) * ms, (20 * i + 1) * ms + 9, 2 * i + 2),
+        Kernel((20 * i + 8) * ms, (20 * i + 10) * ms, 2 * i + 2, name="gemm"))]  # fmt: skip
+    text = page_of(tmp_path, *rows)
+    leads = dict(re.findall(r'<li><b>(\w+)</b>.*?href="#([^"]*)">show it', text, re.S))
+    assert leads["pageable_copies"].startswith("event=memcpy:")
+    assert leads["host_bound"] == "event=gap:1"
