@@ -143,7 +143,7 @@ def test_what_is_missing_is_said_first(tmp_path: Path) -> None:
     (tmp_path / "cut.json").write_text(events[: len(events) * 9 // 10])
     lines = check_size(run("cut.json", cwd=tmp_path))
     assert lines[1].startswith("! dropped: the file ends early")
-    assert any(line.startswith("→ ") and "nsysconv why cut.json kernel:5" in line for line in lines)
+    assert any(line.startswith("→ ") and "nsysconv why cut.json gap:" in line for line in lines)
     document = check_brief(tmp_path / "cut.json", tmp_path)
     assert document["notes"][0]["slug"] == "trace-truncated"
     assert document["notes"][0]["severity"] == "dropped"
@@ -353,8 +353,8 @@ def test_below_the_findings_is_a_command_that_works(tmp_path: Path) -> None:
     write(store, Call(0, 10, 1), Kernel(20, 30, 1, name="relu"), Kernel(900, 990, 2, name="gemm"),
           Call(800, 810, 2))  # fmt: skip
     words = asked_why(check_size(run("job.db", cwd=tmp_path)))
-    assert words == ["job.db", "kernel:2"]
-    assert run("why", *words, cwd=tmp_path).out.splitlines()[1] == "kernel:2 gemm"
+    assert words == ["job.db", "gap:1"]
+    assert run("why", *words, cwd=tmp_path).out.splitlines()[1] == "gap:1 [idle]"
 
 
 def test_of_a_run_it_names_the_profile_that_the_finding_is_of(tmp_path: Path) -> None:
@@ -364,8 +364,8 @@ def test_of_a_run_it_names_the_profile_that_the_finding_is_of(tmp_path: Path) ->
               Kernel(late, 1000, 2, name=f"gemm{rank}"), ranks={1: rank}, label=f"r{rank}",
               run="run")  # fmt: skip
     words = asked_why(check_size(run("job.db", "--ignore", "rank_imbalance", cwd=tmp_path)))
-    assert words == ["job.db@r1", "kernel:2"]
-    assert run("why", *words, cwd=tmp_path).out.splitlines()[1] == "kernel:2 gemm1"
+    assert words == ["job.db@r1", "gap:1"]
+    assert "it ended as kernel:2 gemm1 began" in run("why", *words, cwd=tmp_path).out
 
 
 def test_of_a_folder_it_names_the_file(tmp_path: Path) -> None:
@@ -383,13 +383,13 @@ def test_of_a_folder_of_stores_the_file_is_left_to_be_filled_in(tmp_path: Path) 
         write(tmp_path / "ranks" / f"r{rank}.db", Kernel(0, 300, 0), Call(late - 5, late, 2),
               Kernel(late, 1000, 2), ranks={1: rank}, label=f"r{rank}")  # fmt: skip
     lines = check_size(run("ranks", "--ignore", "rank_imbalance", cwd=tmp_path))
-    assert asked_why(lines) == ["FILE", "kernel:2"]
+    assert asked_why(lines) == ["FILE", "gap:1"]
 
 
 def test_a_long_target_is_left_to_be_filled_in(tmp_path: Path) -> None:
     name = f"{'x' * 90}.db"
     write(tmp_path / name, Kernel(0, 10), Call(900, 910, 2), Kernel(920, 990, 2))
-    assert asked_why(check_size(run(name, cwd=tmp_path))) == ["TARGET", "kernel:2"]
+    assert asked_why(check_size(run(name, cwd=tmp_path))) == ["TARGET", "gap:1"]
 
 
 def test_programs_get_the_event_of_a_finding(tmp_path: Path) -> None:

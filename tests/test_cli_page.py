@@ -21,7 +21,7 @@ def test_a_page_of_everything(tmp_path: Path) -> None:
     outcome = run("report", PROFILE, "-o", "page.html", cwd=tmp_path)
     assert (outcome.status, outcome.out, outcome.err) == (0, "", "")
     found = articles(tmp_path / "page.html")
-    assert found[:3] == ["timeline-events", "utilization-over-time-bins-240", "kernels"]
+    assert found[:3] == ["timeline-events", "kernels", "kernel-categories"]
     assert {"idle-gaps", "ranges", "transfer-sizes", "profile", "facts"} <= set(found)
 
 

@@ -245,20 +245,20 @@ def test_tiles_and_pieces_add_up_to_the_account(
         assert found == pytest.approx(expected, rel=1e-6)
 
 
-def test_a_known_gap_is_not_drawn_as_work_among_tiles(opened: Opened, long_page: str) -> None:
-    # The kernel of 499 ns at 101,000 is followed by a gap of 2501: [101499, 104000).
-    page = opened(long_page, fragment="#time=91000:113000")
-    limit = page.locator("#lanes-limit").inner_text()
-    middle = (102_750 - 91_000) / 22_000
+def test_a_known_gap_is_not_drawn_as_work_among_tiles(
+    opened: Opened, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(html_report, "MOST_EVENTS", 300)
+    # All gaps of 501 ns are among the 2000 longest.
+    page = opened(rendered(api.page(store)), fragment="#time=691000:713000")
+    assert "Single events of this part are not in this page" in page.locator("#lanes-limit").inner_text()
+    # The kernel 690 begins at 1000 + 690 * 1000 + 3 * 2000, after three long gaps, and takes 499 ns.
+    kernel, gap = ((moment - 691_000) / 22_000 for moment in (697_250, 697_750))
     background = color_of(page, "--bg")
-    assert colors(page, middle, STREAM) == {background}
-    assert color_of(page, "--idle_unknown") in colors(page, middle, ACCOUNT + 12)
-    # So it is where events are not in the page one by one.
-    far = opened(long_page, fragment="#time=691000:713000")
-    assert "Single events of this part are not in this page" in far.locator("#lanes-limit").inner_text()
-    assert limit is not None
-    kernel = (701_250 - 691_000) / 22_000
-    assert background not in colors(far, kernel, ACCOUNT)
+    assert colors(page, gap, STREAM) == {background}
+    assert color_of(page, "--idle_unknown") in colors(page, gap, ACCOUNT + 12)
+    assert colors(page, kernel, ACCOUNT) == {color_of(page, "--computation")}
+    assert background not in colors(page, kernel, STREAM, height=2)
 
 
 # -- keys go on from what was chosen

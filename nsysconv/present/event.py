@@ -219,8 +219,9 @@ def _gap(row: Row) -> Iterator[str]:
     if len(head + ", ".join(parts)) <= WIDTH:
         yield head + ", ".join(parts)
     else:
-        yield head + ", ".join(parts[:2])
-        yield f"{_INDENT * 2}{', '.join(parts[2:])}"
+        fitting = 2 if len(head + ", ".join(parts[:2])) <= WIDTH and len(parts) > 2 else 1
+        yield head + ", ".join(parts[:fitting])
+        yield f"{_INDENT * 2}{', '.join(parts[fitting:])}"
     if row["gap_ended_by"] != row["event"]:
         yield f"{_INDENT}{row['gap_ended_by']} began at the same time; the parts are of its launch"
     if row["during"] is not None:

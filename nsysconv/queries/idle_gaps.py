@@ -95,7 +95,7 @@ COLUMNS = (
         Unit.TEXT,
         "Its id, for `nsysconv why`: that of the profile's gap in which it lies; null: in none.",
     ),
-    Column("event", Unit.TEXT, "That operation's id, for `nsysconv why`; null: none."),
+    Column("event", Unit.TEXT, "The id of the operation that ended it; null: none.", brief=False),
     Column(
         "blocked_by",
         Unit.TEXT,

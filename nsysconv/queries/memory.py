@@ -179,7 +179,10 @@ def compute(timeline: Timeline, request: Request) -> Result:
     found = parts(timeline)
     rows, notes = _COMPUTE[by](timeline, request, found), _notes(timeline, found)
     count = _block_count(timeline, found) if by == "block" else None
-    return Result(values_by_column(rows, VIEWS[by].columns[1:]), count, notes)
+    title = ""
+    if by == "operator" and all(row["live_at_peak_bytes"] is None for row in rows):
+        title = "Memory by operator, what most was allocated for first"
+    return Result(values_by_column(rows, VIEWS[by].columns[1:]), count, notes, title=title)
 
 
 def _notes(timeline: Timeline, found: Iterable[Part]) -> tuple[Note, ...]:

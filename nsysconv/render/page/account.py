@@ -78,6 +78,34 @@ def account_figures(summary: Section) -> Iterator[str]:
         yield '<p class="say"><b>Nothing ran on a GPU.</b></p>'
 
 
+def totals_figure(reports: Mapping[str, Section]) -> Iterator[str]:
+    """Yield a bar of the time of kernels and copies, of a profile that has totals and no times."""
+    parts = {"kernels": sum(row["kernel_sum_ns"] or 0 for row in rows(reports.get("kernels")))}
+    for row in rows(reports.get("transfers")):
+        name = f"copies {row['direction']}"
+        parts[name] = parts.get(name, 0) + (row["memcpy_sum_ns"] or 0)
+    listed = sorted((item for item in parts.items() if item[1]), key=lambda item: -item[1])
+    whole = sum(time for _, time in listed)
+    if not whole:
+        return
+    colors = {name: "memcpy" if name.startswith("copies") else "computation" for name in parts}
+    words = [f"{name} {share(time, whole)}" for name, time in listed]
+    bars = "".join(
+        f'<i class="{colors[name]}" style="width:{100 * time / whole:.3f}%" title="{escape(each)}"></i>'
+        for (name, time), each in zip(listed, words, strict=True)
+    )
+    yield '<figure class="where"><figcaption>GPU time by what ran, added up</figcaption><ol>'
+    yield '<li><span class="lb">all</span>'
+    yield f'<span class="tr" role="img" aria-label="{escape("; ".join(words))}">{bars}</span>'
+    yield f'<span class="vl">{amount(whole, Unit.NS)}</span></ol><ul class="legend">'
+    for name, time in listed:
+        yield (
+            f'<li><i class="k {colors[name]}"></i>{escape(name)} <b>{share(time, whole)}</b> '
+            f"{amount(time, Unit.NS)}"
+        )
+    yield "</ul></figure>"
+
+
 def _whole(summary: Section) -> str:
     # What the account is of, in a word. Slices that say no time leave the recording as it is.
     return "slice" if _SAYS_WHEN & (summary.slice or {}).keys() else "recording"

@@ -26,12 +26,13 @@ class Addresses:
     def __init__(self, reports: Mapping[str, Section]) -> None:
         """Take the reports of a page, by name without options."""
         self._is_drawn = "timeline_tiles" in reports or "timeline_events" in reports
-        self._known: set[str | None] = set()
+        self._known: set[str] = set()
         self._longest: dict[tuple[str, str], tuple[int, str]] = {}
         for row in rows(reports.get("timeline_events")):
             self._known.add(f"{row['kind']}:{row['id']}")
         for row in rows(reports.get("timeline_account")):
-            self._known |= {row["gap"]}
+            if row["gap"] is not None:
+                self._known.add(row["gap"])
         for row in rows(reports.get("event_durations")):
             key, event = (row["kind"], row["name"]), f"{row['kind']}:{row['max_id']}"
             self._known.add(event)
@@ -45,7 +46,8 @@ class Addresses:
         if not self._is_drawn:
             return None
         # Of idle time the gap itself, of which all is then in view, and not what followed it.
-        event = next((e for e in (row.get("gap"), row.get("event")) if e in self._known), None)
+        ids = (row.get("gap"), row.get("event"))
+        event = next((each for each in ids if each is not None and each in self._known), None)
         parts = [] if event is None else [f"event={event}"]
         start, dur = row.get("start_ns"), row.get("dur_ns")
         if report == "steps" and row["occurrence"] is None:

@@ -135,7 +135,9 @@ def _series_words(column: Column) -> str:
 
 
 def _bars(panel: Panel, columns: Sequence[Column], stacked: bool, top: float) -> Iterator[str]:
-    drawn = [c for c in columns if any(panel.values[c.name])] if stacked else list(columns)
+    # A bar that none has says nothing.
+    there = [c for c in columns if any(v is not None for v in panel.values[c.name])] or columns
+    drawn = [c for c in columns if any(panel.values[c.name])] if stacked else list(there)
     with_communication = any(panel.communicates)
     count = min(len(panel.labels), _MOST_STACKS if stacked else _MOST_BARS)
     unit, colors = columns[0].unit, _colors(drawn)

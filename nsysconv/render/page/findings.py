@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
@@ -13,7 +14,8 @@ from nsysconv.report import Unit
 
 _SMALL_PCT = 1.0
 _HEADED = {"saving": "Avoidable time, upper bounds", "cost": "Largest costs"}
-_NOTED = ("rules-ignored", "rules-cannot-look")
+# Not within brackets: `ranges (NVTX, user annotations)`.
+_BETWEEN_FACTS = re.compile(r", (?![^(]*\))")
 
 
 def findings_list(
@@ -51,11 +53,27 @@ def findings_list(
         yield "<p>None of the checks that could run reported anything.</p>"
     if small:
         yield f'<p class="quiet">Below 1 %: {escape(", ".join(small))}.</p>'
-    text_by_slug = {note.slug: note.text for note in findings.notes}
-    noted = [text_by_slug[slug] for slug in _NOTED if slug in text_by_slug]
-    if noted:
-        lines = ". ".join(text[:1].upper() + text[1:] for text in noted)
-        yield f'<p class="quiet">{prose(lines)}.</p>'
+    for note in findings.notes:
+        if note.slug == "rules-ignored":
+            yield f'<p class="quiet">{escape(note.text[:1].upper() + note.text[1:])}.</p>'
+        elif note.slug == "rules-cannot-look":
+            yield from _could_not_run(note.text)
+
+
+def _could_not_run(text: str) -> Iterator[str]:
+    # The note says which checks lack what; here each fact has a line with the checks that lack it.
+    by_fact: dict[str, list[str]] = {}
+    checks: set[str] = set()
+    for part in text.partition(": ")[2].split("; "):
+        names, _, lacking = part.partition(": ")
+        for fact in _BETWEEN_FACTS.split(lacking):
+            by_fact.setdefault(fact, []).extend(names.split(", "))
+        checks |= set(names.split(", "))
+    plural = "s" if len(checks) > 1 else ""
+    yield f'<details class="quiet"><summary>{len(checks)} check{plural} could not run</summary><ul>'
+    for fact, names_of in sorted(by_fact.items(), key=lambda item: -len(item[1])):
+        yield f"<li>without {escape(fact)}: {escape(', '.join(names_of))}"
+    yield "</ul></details>"
 
 
 def _together(found: Sequence[Mapping[str, Any]]) -> str:

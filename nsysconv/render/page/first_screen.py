@@ -17,6 +17,7 @@ from nsysconv.render.page.account import (
     devices_of,
     idle_totals,
     idle_words,
+    totals_figure,
 )
 from nsysconv.render.page.addresses import Addresses
 from nsysconv.render.page.findings import findings_list
@@ -49,6 +50,8 @@ def profile_screen(
         yield f'<p class="lead">{prose(" ".join(findings.texts[0].lines))}</p>'
     if summary is not None:
         yield from account_figures(summary)
+        if not devices:
+            yield from totals_figure(reports)
     if findings is not None:
         place = places(findings if summary is None else summary)
         shown_place = place if len(devices) > 1 else None

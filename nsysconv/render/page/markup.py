@@ -48,7 +48,7 @@ def escape(words: object) -> str:
 
 
 def prose(words: object) -> str:
-    """Return sentences as text of the page; what stands between two backticks is code."""
+    """Return sentences as text of the page; what is between two backticks becomes code."""
     return re.sub("`([^`]+)`", r"<code>\1</code>", escape(words))
 
 
@@ -282,7 +282,11 @@ def _cell(cell: tuple[str, str], shown: DisplayColumn) -> str:
     full, short = cell
     if shown.right:
         return f"<td>{escape(full.rstrip())}"
+    # Blanks of a tree's level would stay in a line of their own before a word that is too long for it.
+    level = len(full) - len(full.lstrip(" "))
+    inset = f' style="padding-left:calc(0.6rem + {level}ch)"' if level else ""
+    full, short = full.lstrip(" "), short.lstrip(" ")
     if full == short:
-        return f'<td class="t{" w" if len(full) > _UNBROKEN else ""}">{escape(full)}'
+        return f'<td class="t{" w" if len(full) > _UNBROKEN else ""}"{inset}>{escape(full)}'
     spans = f'<span class="s">{escape(short)}</span><span class="l">{escape(full)}</span>'
-    return f'<td class="t w">{spans}'
+    return f'<td class="t w"{inset}>{spans}'
