@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         check,
         compare,
         export_profiles,
+        forget,
         import_files,
         info,
         open,  # noqa: A004 - as gzip.open
@@ -55,6 +56,7 @@ __all__ = [
     "compare",
     "errors",
     "export_profiles",
+    "forget",
     "import_files",
     "info",
     "open",

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from nsysconv.api.capturing import profile
     from nsysconv.api.diffing import DiffResult, compare
     from nsysconv.api.exporting import Exported, export_profiles
+    from nsysconv.api.forgetting import forget
     from nsysconv.api.html_report import page
     from nsysconv.api.importing import ImportResult, import_files
     from nsysconv.api.open_profile import OpenProfile, open  # noqa: A004 - as gzip.open
@@ -38,6 +39,7 @@ __all__ = [
     "check",
     "compare",
     "export_profiles",
+    "forget",
     "import_files",
     "info",
     "open",
@@ -55,6 +57,7 @@ _MODULES = {
     "nsysconv.api.diffing": ("DiffResult", "compare"),
     "nsysconv.api.exporting": ("Exported", "export_profiles"),
     "nsysconv.api.importing": ("ImportResult", "import_files"),
+    "nsysconv.api.forgetting": ("forget",),
     "nsysconv.api.profile_file": ("FileResult",),
     "nsysconv.api.open_profile": ("OpenProfile", "open"),
     "nsysconv.api.html_report": ("page",),

@@ -29,6 +29,7 @@ from nsysconv.cli.flags import (
     what_option,
 )
 from nsysconv.cli.runtime import check_addresses, say
+from nsysconv.cli.stores import FORGET_EXAMPLES, forget
 from nsysconv.errors import UsageError
 from nsysconv.export import ALL_FORMATS
 
@@ -377,6 +378,9 @@ def runs(
     from nsysconv.cli import commands
 
     return commands.show(partial(api.runs, store), format, output, None)
+
+
+app.command(cls=GroupedCommand, epilog=FORGET_EXAMPLES)(forget)
 
 
 @app.command(
