@@ -480,7 +480,7 @@ def export(
     epilog=examples(
         ("nsysconv diff before.sqlite after.sqlite", "two recordings"),
         ("nsysconv diff 'base-*.sqlite' 'new-*.sqlite'", "repeated runs, with their noise"),
-        ("nsysconv diff a.db b.db --fail-on overview.kernel_sum_ns:3%", "for CI: exit 1 if worse"),
+        ("nsysconv diff a.db@last:20 b.db --fail-on steps.avg_ns:3%", "for CI: exit 1 if worse"),
     ),
 )
 @takes(SliceFlags)
@@ -489,8 +489,8 @@ def diff(
         str,
         typer.Argument(
             metavar="BASE",
-            help="Profile file, store (STORE, STORE@LABEL, STORE@KEY=VALUE), folder or glob. "
-            "Profiles of one run are its ranks; all others are repeats.",
+            help="Profile file, store (STORE, STORE@LABEL, STORE@KEY=VALUE, STORE@last:N: its newest N "
+            "runs), folder or glob. Profiles of one run are its ranks; all others are repeats.",
         ),
     ],
     other: Annotated[str, typer.Argument(metavar="OTHER", help="The same, to compare with BASE.")],

@@ -87,6 +87,12 @@ def have_times(runs: Iterable[RunRecord]) -> bool:
     return all(run.recorded_ns is not None for run in runs)
 
 
+def has_label(store: Store, word: str) -> bool:
+    """Return whether a run or a profile of a store is called so."""
+    tables = schema.run.c, schema.profile.c
+    return any(store.rows(sa.select(c.id).where(c.label == word)) for c in tables)
+
+
 def last_count(word: str) -> int | None:
     """Return N for `last:N`, None for other words. Raises UsageError for last:0."""
     match = _LAST.fullmatch(word)
