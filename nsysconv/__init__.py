@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         compare,
         export_profiles,
         forget,
+        history,
         import_files,
         info,
         open,  # noqa: A004 - as gzip.open
@@ -57,6 +58,7 @@ __all__ = [
     "errors",
     "export_profiles",
     "forget",
+    "history",
     "import_files",
     "info",
     "open",

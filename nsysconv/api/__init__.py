@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from nsysconv.api.profile_file import FileResult
     from nsysconv.api.profile_info import check, info, reports, runs, sql
     from nsysconv.api.reporting import report_on
+    from nsysconv.api.run_history import history
     from nsysconv.api.shown_report import ShownReport
     from nsysconv.capture.stage_out import Captured
     from nsysconv.timeline.slices import Percent, Slice
@@ -40,6 +41,7 @@ __all__ = [
     "compare",
     "export_profiles",
     "forget",
+    "history",
     "import_files",
     "info",
     "open",
@@ -62,6 +64,7 @@ _MODULES = {
     "nsysconv.api.open_profile": ("OpenProfile", "open"),
     "nsysconv.api.html_report": ("page",),
     "nsysconv.api.reporting": ("report_on",),
+    "nsysconv.api.run_history": ("history",),
     "nsysconv.api.shown_report": ("ShownReport",),
     "nsysconv.capture.stage_out": ("Captured",),
     "nsysconv.timeline.slices": ("Percent", "Slice"),

@@ -243,7 +243,7 @@ def _changes(
 
 def _limits(options: DiffOptions, file: limits_file.LimitsFile | None) -> list[gate.Limit]:
     # Each limit counts once.
-    columns = {name: _columns(name) for name in _COMPARABLE}
+    columns = compared_columns()
     listed = [(text, "") for text in options.fail_on] + list(file.limits if file else ())
     by_text: dict[str, gate.Limit] = {}
     for text, where in listed:
@@ -261,6 +261,11 @@ def _run_noise(text: str | None, where: str = "") -> float | None:
         hint = "Write how runs of the same program differ, as a share: 0.3%."
         raise UsageError(f"{text!r} is not the noise of a run", where=where, hint=hint)
     return float(match[1]) / 100
+
+
+def compared_columns() -> dict[str, Sequence[Column]]:
+    """Return the columns of every report with rows that can be compared, by its name."""
+    return {name: _columns(name) for name in _COMPARABLE}
 
 
 @cache

@@ -29,7 +29,7 @@ from nsysconv.cli.flags import (
     what_option,
 )
 from nsysconv.cli.runtime import check_addresses, say
-from nsysconv.cli.stores import FORGET_EXAMPLES, forget
+from nsysconv.cli.stores import FORGET_EXAMPLES, HISTORY_EXAMPLES, forget, history
 from nsysconv.errors import UsageError
 from nsysconv.export import ALL_FORMATS
 
@@ -380,6 +380,7 @@ def runs(
     return commands.show(partial(api.runs, store), format, output, None)
 
 
+app.command(cls=GroupedCommand, epilog=HISTORY_EXAMPLES)(history)
 app.command(cls=GroupedCommand, epilog=FORGET_EXAMPLES)(forget)
 
 

@@ -3,17 +3,33 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from nsysconv import api
-from nsysconv.cli.flags import FormatOption, OutputOption, examples, what_option
+from nsysconv.cli import flags
+from nsysconv.cli.flags import (
+    FormatOption,
+    OutputOption,
+    StepFlags,
+    examples,
+    takes,
+    what_option,
+)
+from nsysconv.cli.runtime import say
 
 FORGET_EXAMPLES = examples(
     ("nsysconv forget runs.db --keep 200 --dry-run", "what all but the newest 200 runs are"),
     ("nsysconv forget runs.db --older-than 90d", "runs of the last 90 days stay"),
     ("nsysconv forget runs.db branch=fix-7 nightly-3", "runs by tag, label or number"),
+)
+
+
+HISTORY_EXAMPLES = examples(
+    ("nsysconv history runs.db", "steps, kernels and window: since when are they so?"),
+    ("nsysconv history runs.db 'kernels[/gemm/].avg_ns' --last 100", "kernels, the newest runs"),
+    ("nsysconv history runs.db@branch=main -f json", "runs with a tag, as JSON"),
 )
 
 
@@ -69,3 +85,36 @@ def forget(
         dry_run=dry_run,
     )
     return commands.show(asked, format, output, store)
+
+
+@takes(StepFlags)
+def history(
+    store: Annotated[
+        str,
+        typer.Argument(
+            metavar="STORE",
+            help="Store, or some of its runs: STORE@KEY=VALUE, STORE@last:N.",
+        ),
+    ],
+    metrics: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[REPORT.COLUMN]...",
+            help="Columns of reports, of all rows or of those whose name matches: "
+            "'kernels[/gemm/].avg_ns'. Default: step period, kernels and window.",
+        ),
+    ] = None,
+    last: Annotated[
+        int | None, what_option(help="Take the newest N runs only.", metavar="N", min=1)
+    ] = None,
+    format: FormatOption = None,  # noqa: A002
+    output: OutputOption = None,
+    limit: flags.LimitOption = None,
+    wide: flags.WideOption = False,
+    **steps: Any,
+) -> int:
+    """Follow metrics over the runs of a store: since when are they as they are?"""
+    from nsysconv.cli import commands
+
+    asked = partial(api.history, store, metrics or None, last=last, say=say, **steps)
+    return commands.history(asked, store, format, output, limit, wide=wide)
