@@ -74,7 +74,7 @@ def test_levels_spread_and_change_by_hand(tmp_path: Path) -> None:
     assert series["spread_pct"] == pytest.approx(100 * 1.4826 * 5 / 1_005, rel=1e-3)
     assert series["trend"][:10] < "▅" < series["trend"][10:]
     assert change == {
-        "metric": "overview.kernel_sum_ns per step", "row": "", "run": "run10", "kind": "real",
+        "metric": "overview.kernel_sum_ns per step", "row": None, "run": "run10", "kind": "real",
         "verdict": "worse", "change": "1.00 µs → 1.11 µs (+10.0 %)", "runs": "10:10", "why": None,
         "recorded": "1970-01-01 10:00:00 UTC", "change_pct": pytest.approx(10.0),
         "before_med": 1_005.0, "after_med": 1_105.5, "unit": "ns"}  # fmt: skip
@@ -105,6 +105,13 @@ def test_a_number_of_steps_is_no_change(tmp_path: Path) -> None:
     write_runs(tmp_path / "runs.db", varied(10), steps=4, first=10)
     (series,), changes = both(tmp_path / "runs.db", KERNELS)
     assert (series["run_count"], changes) == (20, [])
+
+
+def test_what_is_per_step_is_not_divided_again(tmp_path: Path) -> None:
+    write_runs(tmp_path / "runs.db", [1_000], steps=4)
+    series, _ = both(tmp_path / "runs.db", "kernels.per_step_ns", "kernels.kernel_count")
+    assert [(row["metric"], row["level_med"]) for row in series] == [
+        ("kernels.per_step_ns", 1_000), ("kernels.kernel_count per step", 1)]  # fmt: skip
 
 
 def test_runs_are_in_the_order_of_their_recording(tmp_path: Path) -> None:

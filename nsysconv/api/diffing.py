@@ -378,7 +378,8 @@ def open_sides(base: Target, other: Target, stack: ExitStack, say: Say) -> tuple
     are repeats. STORE@last:N as base is the newest N runs of a store, without those of the other side.
     Raises UsageError or InputError if nothing is there, or a file that was named cannot be read.
     """
-    if (last := names_last_runs(base)) is not None:
+    is_last = str(base).rpartition("@")[2].startswith("last:")
+    if is_last and (last := names_last_runs(base)) is not None:
         of_other = list(_files_of(other, say))
         check_existing(place for place, *_ in of_other)
         newest = _opened(other, of_other, stack, say)

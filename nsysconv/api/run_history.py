@@ -173,5 +173,5 @@ def _notes(runs: Sequence[RunRecord], counts: Sequence[int]) -> Iterator[Note]:
         yield Note("in-order-of-import", Severity.INFO, text)
     few = [count for count in counts if count < FEWEST_VALUES]
     if few:
-        text = f"series with fewer than {FEWEST_VALUES} runs: no change can be told from noise"
+        text = f"series with fewer than {FEWEST_VALUES} runs: too few to find a change"
         yield Note("few-runs", Severity.INFO, text, len(few), of=len(counts))

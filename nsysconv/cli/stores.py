@@ -33,6 +33,32 @@ HISTORY_EXAMPLES = examples(
 )
 
 
+class ForgetFlags:
+    """The flags of `forget`: the keywords of the function, but for what they are by default."""
+
+    older_than: Annotated[
+        str | None,
+        what_option(
+            help="Remove runs recorded longer ago: 12h, 90d, 4w.", metavar="AGE", show_default=False
+        ),
+    ] = None
+    keep: Annotated[
+        int | None,
+        what_option(help="Keep the newest N of these runs.", metavar="N", min=0),
+    ] = None
+    never: Annotated[
+        list[str] | None,
+        what_option(
+            help="Keep what has this label, as what has the label baseline. May be repeated.",
+            metavar="LABEL",
+        ),
+    ] = None
+    dry_run: Annotated[
+        bool, what_option("--dry-run", help="Show what would be removed, and remove nothing.")
+    ] = False
+
+
+@takes(ForgetFlags)
 def forget(
     store: Annotated[
         str,
@@ -44,50 +70,31 @@ def forget(
         list[str] | None,
         typer.Argument(
             metavar="[RUN|LABEL|ID|KEY=VALUE]...",
-            help="Runs or profiles to remove, also last:N. Default: all that --older-than and --keep "
-            "leave.",
+            help="Runs or profiles to remove, also last:N. Default: all runs, if --older-than or --keep "
+            "is given.",
         ),
     ] = None,
-    older_than: Annotated[
-        str | None,
-        what_option(
-            help="Remove runs recorded longer ago: 12h, 90d, 4w.", metavar="AGE", show_default=False
-        ),
-    ] = None,
-    keep: Annotated[
-        int | None,
-        what_option(help="Keep the newest N of these runs.", metavar="N", min=0),
-    ] = None,
-    never: Annotated[
-        list[str] | None,
-        what_option(
-            help="Keep what has this label, as what has the label baseline. May be repeated.",
-            metavar="LABEL",
-        ),
-    ] = None,
-    dry_run: Annotated[
-        bool, what_option("--dry-run", help="Show what would be removed, and remove nothing.")
-    ] = False,
     format: FormatOption = None,  # noqa: A002
     output: OutputOption = None,
+    **chosen: Any,
 ) -> int:
     """Remove runs or profiles from a store, and give the space back."""
     from nsysconv.api.forgetting import KEPT
     from nsysconv.cli import commands
 
-    asked = partial(
-        api.forget,
-        store,
-        which or (),
-        older_than=older_than,
-        keep=keep,
-        never=(*KEPT, *(never or ())),
-        dry_run=dry_run,
-    )
-    return commands.show(asked, format, output, store)
+    chosen["never"] = (*KEPT, *(chosen["never"] or ()))
+    return commands.show(partial(api.forget, store, which or (), **chosen), format, output, store)
 
 
-@takes(StepFlags)
+class HistoryFlags(StepFlags):
+    """The flags of `history` that say which runs it takes, and what a step is."""
+
+    last: Annotated[
+        int | None, what_option(help="Take the newest N runs only.", metavar="N", min=1)
+    ] = None
+
+
+@takes(HistoryFlags)
 def history(
     store: Annotated[
         str,
@@ -104,17 +111,14 @@ def history(
             "'kernels[/gemm/].avg_ns'. Default: step period, kernels and window.",
         ),
     ] = None,
-    last: Annotated[
-        int | None, what_option(help="Take the newest N runs only.", metavar="N", min=1)
-    ] = None,
     format: FormatOption = None,  # noqa: A002
     output: OutputOption = None,
     limit: flags.LimitOption = None,
     wide: flags.WideOption = False,
-    **steps: Any,
+    **asked: Any,
 ) -> int:
-    """Follow metrics over the runs of a store: since when are they as they are?"""
+    """Show metrics of all runs of a store, and when they changed."""
     from nsysconv.cli import commands
 
-    asked = partial(api.history, store, metrics or None, last=last, say=say, **steps)
-    return commands.history(asked, store, format, output, limit, wide=wide)
+    make = partial(api.history, store, metrics or None, say=say, **asked)
+    return commands.history(make, store, format, output, limit, wide=wide)

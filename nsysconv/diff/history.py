@@ -44,7 +44,7 @@ class Metric:
     def is_per_step(self) -> bool:
         """Return whether it is divided by the number of steps: a sum, a count or the window."""
         summed = self.column.adds_up or self.column.name == "window_ns"
-        return self.report != "steps" and summed
+        return self.report != "steps" and summed and "per_step" not in self.column.name
 
 
 @dataclass(frozen=True)
@@ -306,7 +306,9 @@ def trend(values: Sequence[float]) -> str:
     return "".join(_LEVELS[round(((h - middle) / scale + 0.5) * top)] for h in heights)
 
 
-_ROW = Column("row", Unit.TEXT, "The row, by its keys; empty: the report has one.", key=True)
+_ROW = Column(
+    "row", Unit.TEXT, "The row, by its keys; null: the report has one.", key=True, optional=True
+)
 _METRIC_COLUMN = Column("metric", Unit.TEXT, "The column of a report; sums are per step.", key=True)
 _UNIT = Column("unit", Unit.TEXT, "The unit of the values.", brief=False)
 _SERIES = (
@@ -355,7 +357,7 @@ def history_report(series: Sequence[Series], runs: Sequence[Run]) -> Report:
         level = median(each.values[low:high])
         row = {
             "metric": each.metric,
-            "row": each.row,
+            "row": each.row or None,
             "environment": "; ".join(each.environment),
             "run_count": len(each.values),
             "level": human(level, each.column.unit),
@@ -382,7 +384,7 @@ def changes_report(changes: Sequence[LevelChange], runs: Sequence[Run]) -> Repor
         words = f"{human(each.before, unit)} → {human(each.after, unit)}"
         row = {
             "metric": each.series.metric,
-            "row": each.series.row,
+            "row": each.series.row or None,
             "run": run.label,
             "kind": each.kind,
             "verdict": _verdict(each),
