@@ -191,8 +191,8 @@ def test_options_stand_in_groups(command: str, folder: Path) -> None:
 
 
 HEADINGS = re.compile(r"^(?:Content|Names|Selection|Output|Execution|Options):$", re.M)
-COMMANDS = ("report", "import", "diff", "export", "info", "sql", "runs", "history", "forget", "why", "TARGET",
-            "profile")  # fmt: skip
+COMMANDS = ("report", "import", "diff", "export", "info", "sql", "runs", "history", "forget", "why",
+            "TARGET", "profile")  # fmt: skip
 
 
 @pytest.mark.parametrize("command", [None, *COMMANDS])

@@ -253,3 +253,4 @@ def test_in_postgresql(database: Location) -> None:
     assert [row["label"] for row in api.forget(database, keep=1, never="b").rows()] == ["a"]
     assert labels(database) == ["b", "c"]
     assert check(database) == []
+    assert {row["run_count"] for row in api.history(database)[0].rows()} == {2}

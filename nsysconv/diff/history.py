@@ -351,56 +351,39 @@ _CHANGES = (
 
 def history_report(series: Sequence[Series], runs: Sequence[Run]) -> Report:
     """Return a row per series."""
-    data: dict[str, list[Any]] = {column.name: [] for column in _SERIES}
+    rows: list[tuple[Any, ...]] = []
     for each in series:
         low, high = each.levels[-1]
-        level = median(each.values[low:high])
-        row = {
-            "metric": each.metric,
-            "row": each.row or None,
-            "environment": "; ".join(each.environment),
-            "run_count": len(each.values),
-            "level": human(level, each.column.unit),
-            "spread_pct": 100 * each.spread,
-            "since": runs[each.places[low]].label if low else None,
-            "trend": trend(each.values),
-            "first_run": runs[each.places[0]].label,
-            "last_run": runs[each.places[-1]].label,
-            "level_med": level,
-            "unit": each.column.unit.value,
-        }
-        for name, value in row.items():
-            data[name].append(value)
-    table = report_table(_SERIES, data)
-    return Report("history", "History", _SERIES, table, row_count=table.num_rows)
+        level, places = median(each.values[low:high]), each.places
+        keys = each.metric, each.row or None, "; ".join(each.environment)
+        now = human(level, each.column.unit), 100 * each.spread
+        since = runs[places[low]].label if low else None
+        ends = runs[places[0]].label, runs[places[-1]].label
+        shown = since, trend(each.values), *ends, level, each.column.unit.value
+        rows.append((*keys, len(each.values), *now, *shown))
+    return _report("history", "History", _SERIES, rows)
 
 
 def changes_report(changes: Sequence[LevelChange], runs: Sequence[Run]) -> Report:
     """Return a row per change."""
-    data: dict[str, list[Any]] = {column.name: [] for column in _CHANGES}
+    rows: list[tuple[Any, ...]] = []
     for each in changes:
         run, unit = runs[each.place], each.series.column.unit
         share = 100 * (each.after / each.before - 1) if each.before else None
         words = f"{human(each.before, unit)} → {human(each.after, unit)}"
-        row = {
-            "metric": each.series.metric,
-            "row": each.series.row or None,
-            "run": run.label,
-            "kind": each.kind,
-            "verdict": _verdict(each),
-            "change": words if share is None else f"{words} ({share:+.1f} %)",
-            "runs": f"{each.counts[0]}:{each.counts[1]}",
-            "why": each.why or None,
-            "recorded": None if run.recorded_ns is None else utc(run.recorded_ns),
-            "change_pct": share,
-            "before_med": each.before,
-            "after_med": each.after,
-            "unit": unit.value,
-        }
-        for name, value in row.items():
-            data[name].append(value)
-    table = report_table(_CHANGES, data)
-    return Report("change_points", "Changes", _CHANGES, table, row_count=table.num_rows)
+        words += "" if share is None else f" ({share:+.1f} %)"
+        keys = each.series.metric, each.series.row or None, run.label
+        shown = each.kind, _verdict(each), words, "{}:{}".format(*each.counts), each.why or None
+        recorded = None if run.recorded_ns is None else utc(run.recorded_ns)
+        rows.append((*keys, *shown, recorded, share, each.before, each.after, unit.value))
+    return _report("change_points", "Changes", _CHANGES, rows)
+
+
+def _report(
+    name: str, title: str, columns: tuple[Column, ...], rows: Sequence[tuple[Any, ...]]
+) -> Report:
+    data = {c.name: [row[i] for row in rows] for i, c in enumerate(columns)}
+    return Report(name, title, columns, report_table(columns, data), row_count=len(rows))
 
 
 def _verdict(change: LevelChange) -> str | None:
