@@ -30,6 +30,8 @@ if TYPE_CHECKING:
         check,
         compare,
         export_profiles,
+        forget,
+        history,
         import_files,
         info,
         open,  # noqa: A004 - as gzip.open
@@ -55,6 +57,8 @@ __all__ = [
     "compare",
     "errors",
     "export_profiles",
+    "forget",
+    "history",
     "import_files",
     "info",
     "open",

@@ -14,6 +14,7 @@ import argparse
 import shutil
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from example_training import V100, Training, train
@@ -35,6 +36,10 @@ AFTER = Training("faster", start_up_us=96_000, loader_us=900, pinned=True, fused
 RANKS = Training("ranks", steps=6, ranks=4, loader_us=2_000, pinned=True, fused_optimizer=True,
                  late_rank=2)  # fmt: skip
 TRACED = Training("train", steps=3, by_pytorch=True)
+# One recording a night; since the 17th the optimizer launches a kernel for each parameter.
+NIGHTS, SLOWER_SINCE = 24, 17
+NIGHTLY = Training("nightly", steps=4, loader_us=2_000, pinned=True, fused_optimizer=True)
+_DAY_NS = 86_400 * 10**9
 OLD = Training("old", steps=4, gpu=V100)
 
 Writer = Callable[[Path], None]
@@ -62,6 +67,15 @@ def _ranks(path: Path) -> None:
     path.mkdir(exist_ok=True)
     for number, (workload, _) in enumerate(train(RANKS)):
         write_nsys(workload, path / f"rank{number}.sqlite", NSYS)
+
+
+def _nightly(path: Path) -> None:
+    path.mkdir(exist_ok=True)
+    for night in range(1, NIGHTS + 1):
+        of_night = replace(NIGHTLY, seed=night, fused_optimizer=night < SLOWER_SINCE)
+        ((workload, _),) = train(of_night)
+        zero = workload.zero_utc_ns + night * _DAY_NS
+        write_nsys(replace(workload, zero_utc_ns=zero), path / f"night{night:02}.sqlite", NSYS)
 
 
 def _trace(path: Path) -> None:
@@ -95,6 +109,7 @@ EXAMPLES: dict[str, Writer] = {
     "train.sqlite": _nsys(BEFORE),
     "faster.sqlite": _nsys(AFTER),
     "ranks": _ranks,
+    "nightly": _nightly,
     "train.pt.trace.json.gz": _trace,
     "old.nvvp": _database,
     "old-gpu.csv": _log(gpu_trace_csv),

@@ -168,6 +168,8 @@ ANSWERS: dict[str, Callable[[Path], object]] = {
     "report_on": lambda store: nsysconv.report_on(store)[0],
     "info": lambda store: nsysconv.info(store)[0],
     "runs": nsysconv.runs,
+    "history": lambda store: nsysconv.history(store)[0],
+    "forget": lambda store: nsysconv.forget(store, keep=0, dry_run=True),
     "sql": lambda store: nsysconv.sql(store, "select 1 as one"),
     "reports": lambda store: nsysconv.reports(),
     "page": lambda store: nsysconv.page(store, "kernels")[0],

@@ -191,7 +191,8 @@ def test_options_stand_in_groups(command: str, folder: Path) -> None:
 
 
 HEADINGS = re.compile(r"^(?:Content|Names|Selection|Output|Execution|Options):$", re.M)
-COMMANDS = ("report", "import", "diff", "export", "info", "sql", "runs", "why", "TARGET", "profile")
+COMMANDS = ("report", "import", "diff", "export", "info", "sql", "runs", "history", "forget", "why",
+            "TARGET", "profile")  # fmt: skip
 
 
 @pytest.mark.parametrize("command", [None, *COMMANDS])
@@ -199,12 +200,13 @@ def test_the_examples_come_before_the_options(command: str | None, folder: Path)
     told = run(*filter(None, [command]), "--help", cwd=folder, width=80).out
     assert max(map(len, told.splitlines())) <= 80
     head = HEADINGS.split(told)[0]
-    assert len(head.splitlines()) <= 25
+    assert len(head.splitlines()) <= (26 if command is None else 25)
     examples = head.partition("Examples:\n")[2].splitlines()
     assert sum(line.startswith("  ") and line[2] != " " for line in examples) == 3
 
 
-@pytest.mark.parametrize("command", ["report", "import", "diff", "export", "info", "sql", "runs"])
+@pytest.mark.parametrize("command", ["report", "import", "diff", "export", "info", "sql", "runs",
+                                     "history", "forget"])  # fmt: skip
 def test_the_examples_are_commands(command: str, folder: Path) -> None:
     examples = run(command, "--help", cwd=folder, width=80).out.partition("Examples:\n")[2]
     lines = [line.strip() for line in examples.splitlines()]

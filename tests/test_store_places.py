@@ -216,6 +216,8 @@ CALLS: dict[str, Any] = {
     "page": lambda target: nsysconv.page(target),
     "reports": lambda target: api.reports(target),
     "runs": lambda target: api.runs(target),
+    "history": lambda target: api.history(target),
+    "forget": lambda target: api.forget(target, keep=0),
     "info": lambda target: api.info(target),
     "sql": lambda target: api.sql(target, "select 1"),
     "diff": lambda target: diffing.compare(target, FILE),

@@ -15,12 +15,14 @@ if TYPE_CHECKING:
     from nsysconv.api.capturing import profile
     from nsysconv.api.diffing import DiffResult, compare
     from nsysconv.api.exporting import Exported, export_profiles
+    from nsysconv.api.forgetting import forget
     from nsysconv.api.html_report import page
     from nsysconv.api.importing import ImportResult, import_files
     from nsysconv.api.open_profile import OpenProfile, open  # noqa: A004 - as gzip.open
     from nsysconv.api.profile_file import FileResult
     from nsysconv.api.profile_info import check, info, reports, runs, sql
     from nsysconv.api.reporting import report_on
+    from nsysconv.api.run_history import history
     from nsysconv.api.shown_report import ShownReport
     from nsysconv.capture.stage_out import Captured
     from nsysconv.timeline.slices import Percent, Slice
@@ -38,6 +40,8 @@ __all__ = [
     "check",
     "compare",
     "export_profiles",
+    "forget",
+    "history",
     "import_files",
     "info",
     "open",
@@ -55,10 +59,12 @@ _MODULES = {
     "nsysconv.api.diffing": ("DiffResult", "compare"),
     "nsysconv.api.exporting": ("Exported", "export_profiles"),
     "nsysconv.api.importing": ("ImportResult", "import_files"),
+    "nsysconv.api.forgetting": ("forget",),
     "nsysconv.api.profile_file": ("FileResult",),
     "nsysconv.api.open_profile": ("OpenProfile", "open"),
     "nsysconv.api.html_report": ("page",),
     "nsysconv.api.reporting": ("report_on",),
+    "nsysconv.api.run_history": ("history",),
     "nsysconv.api.shown_report": ("ShownReport",),
     "nsysconv.capture.stage_out": ("Captured",),
     "nsysconv.timeline.slices": ("Percent", "Slice"),

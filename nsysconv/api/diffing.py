@@ -15,6 +15,7 @@ from typing import Unpack, cast
 from nsysconv import queries
 from nsysconv.api.diff_page import DRAWN, aligned_reports, drawn_reports
 from nsysconv.api.inputs import Input, UnreadFiles, check_existing, inputs_to_read
+from nsysconv.api.last_runs import names_last_runs, open_last_runs
 from nsysconv.api.open_profile import OpenProfile, open_all, shown_section
 from nsysconv.api.options import DiffKeywords, DiffOptions, check_word, options_of
 from nsysconv.api.shown_report import ShownReport
@@ -116,7 +117,8 @@ def compare(
     """Compare two sides: what changed from base to other.
 
     A side is a store, STORE@LABEL, a profile file, a folder or a glob; profiles of one run are its
-    ranks, all others repeats. `reports` are those with keys (None: the most useful). Raises UsageError
+    ranks, all others repeats. `STORE@last:20` as base is the newest 20 runs of a store, without those
+    of the other side. `reports` are those with keys (None: the most useful). Raises UsageError
     for words that are not known, InputError where a side cannot be read. What a side did not record is
     in the reports.
     """
@@ -243,7 +245,7 @@ def _changes(
 
 def _limits(options: DiffOptions, file: limits_file.LimitsFile | None) -> list[gate.Limit]:
     # Each limit counts once.
-    columns = {name: _columns(name) for name in _COMPARABLE}
+    columns = compared_columns()
     listed = [(text, "") for text in options.fail_on] + list(file.limits if file else ())
     by_text: dict[str, gate.Limit] = {}
     for text, where in listed:
@@ -261,6 +263,11 @@ def _run_noise(text: str | None, where: str = "") -> float | None:
         hint = "Write how runs of the same program differ, as a share: 0.3%."
         raise UsageError(f"{text!r} is not the noise of a run", where=where, hint=hint)
     return float(match[1]) / 100
+
+
+def compared_columns() -> dict[str, Sequence[Column]]:
+    """Return the columns of every report with rows that can be compared, by its name."""
+    return {name: _columns(name) for name in _COMPARABLE}
 
 
 @cache
@@ -370,9 +377,15 @@ def open_sides(base: Target, other: Target, stack: ExitStack, say: Say) -> tuple
     """Open both sides, such as STORE@LABEL, a file, a folder or a glob, for as long as the stack is open.
 
     Profiles of one run of a store or file are its ranks, and so are files of different ranks; all others
-    are repeats. Raises UsageError or InputError if nothing is there, or a file that was named cannot be
-    read.
+    are repeats. STORE@last:N as base is the newest N runs of a store, without those of the other side.
+    Raises UsageError or InputError if nothing is there, or a file that was named cannot be read.
     """
+    is_last = str(base).rpartition("@")[2].startswith("last:")
+    if is_last and (last := names_last_runs(base)) is not None:
+        of_other = list(_files_of(other, say))
+        check_existing(place for place, *_ in of_other)
+        newest = _opened(other, of_other, stack, say)
+        return Side(tuple(open_last_runs(*last, newest.profiles, stack))), newest
     of_base, of_other = list(_files_of(base, say)), list(_files_of(other, say))
     check_existing(place for place, *_ in (*of_base, *of_other))
     return _opened(base, of_base, stack, say), _opened(other, of_other, stack, say)

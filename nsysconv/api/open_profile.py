@@ -25,6 +25,7 @@ from nsysconv.report import Report, concatenated
 from nsysconv.store.location import Location, Url, globbed, is_store, reading, split_target
 from nsysconv.store.read import Profile, Store, find_profile
 from nsysconv.store.runs import tagged_profiles
+from nsysconv.store.selection import last_count, last_runs, runs_in_order
 from nsysconv.timeline.sliced import sliced
 from nsysconv.timeline.slices import Slice
 from nsysconv.timeline.timeline import Timeline
@@ -339,18 +340,23 @@ def select_profiles(
 ) -> list[Profile]:
     """Return profiles of a store in the order of ranks, at least one.
 
-    `selector` is the label of a run, names one profile, or is a tag KEY=VALUE that any number may have;
-    None means all. Raises UsageError if they are to be of one run, and are of several.
+    `selector` is the label of a run, names one profile, is a tag KEY=VALUE that any number may have, or
+    last:N, the newest N runs; None means all. Raises UsageError if they are to be of one run, and are of
+    several.
     """
     profiles = store.profiles()
     if len(profiles) > 1:
-        profiles.sort(key=_rank_order)
+        profiles.sort(key=rank_order)
     if selector is not None:
         runs = {row["id"] for row in store.runs() if row["label"] == selector}
         of_run = [p for p in profiles if p.attributes["run_id"] in runs]
         if of_run:
             return of_run
-        profiles = _tagged(store, profiles, selector) or [_select_one(store, place, selector)]
+        profiles = (
+            _tagged(store, profiles, selector)
+            or _last(store, profiles, selector)
+            or [_select_one(store, place, selector)]
+        )
     if one_run:
         labels = {row["id"]: row["label"] for row in store.runs()}
         by_run: dict[str, list[Profile]] = {}
@@ -436,6 +442,14 @@ def _tagged(store: Store, profiles: Sequence[Profile], selector: str) -> list[Pr
     return [profile for profile in profiles if profile.id in ids]
 
 
+def _last(store: Store, profiles: Sequence[Profile], selector: str) -> list[Profile]:
+    count = last_count(selector)
+    if count is None or selector in {p.ref.label for p in profiles}:
+        return []
+    runs = {run.id for run in last_runs(runs_in_order(store), count)}
+    return [profile for profile in profiles if profile.attributes["run_id"] in runs]
+
+
 def _ambiguous(
     what: str, choices: Mapping[str, Sequence[Profile]], place: Location
 ) -> SeveralChoicesError:
@@ -461,6 +475,7 @@ def _kernel_count(profile: Profile) -> int:
     return count or sum(total.count for total in totals(Timeline(profile), KERNEL))
 
 
-def _rank_order(profile: Profile) -> tuple[bool, int, int]:
+def rank_order(profile: Profile) -> tuple[bool, int, int]:
+    """Return the key by which profiles of a run are in the order of their ranks."""
     ranks = [row["rank"] for row in profile.rows("process") if row["rank"] is not None]
     return (not ranks, min(ranks, default=0), profile.id)

@@ -31,6 +31,7 @@ from nsysconv.cli.flags import (
 from nsysconv.cli.runtime import check_addresses, say
 from nsysconv.cli.schema import EXAMPLES as SCHEMA_EXAMPLES
 from nsysconv.cli.schema import schema
+from nsysconv.cli.stores import FORGET_EXAMPLES, HISTORY_EXAMPLES, forget, history
 from nsysconv.errors import UsageError
 from nsysconv.export import ALL_FORMATS
 
@@ -392,6 +393,8 @@ app.command(
     short_help="Print the columns of a report as JSON Schema.",
     epilog=SCHEMA_EXAMPLES,
 )(schema)
+app.command(cls=GroupedCommand, epilog=HISTORY_EXAMPLES)(history)
+app.command(cls=GroupedCommand, epilog=FORGET_EXAMPLES)(forget)
 
 
 @app.command(
@@ -491,7 +494,7 @@ def export(
     epilog=examples(
         ("nsysconv diff before.sqlite after.sqlite", "two recordings"),
         ("nsysconv diff 'base-*.sqlite' 'new-*.sqlite'", "repeated runs, with their noise"),
-        ("nsysconv diff a.db b.db --fail-on overview.kernel_sum_ns:3%", "for CI: exit 1 if worse"),
+        ("nsysconv diff a.db@last:20 b.db --fail-on steps.avg_ns:3%", "for CI: exit 1 if worse"),
     ),
 )
 @takes(SliceFlags)
@@ -500,8 +503,8 @@ def diff(
         str,
         typer.Argument(
             metavar="BASE",
-            help="Profile file, store (STORE, STORE@LABEL, STORE@KEY=VALUE), folder or glob. "
-            "Profiles of one run are its ranks; all others are repeats.",
+            help="Profile file, store (STORE, STORE@LABEL, STORE@KEY=VALUE, STORE@last:N: its newest N "
+            "runs), folder or glob. Profiles of one run are its ranks; all others are repeats.",
         ),
     ],
     other: Annotated[str, typer.Argument(metavar="OTHER", help="The same, to compare with BASE.")],

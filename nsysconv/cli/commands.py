@@ -302,6 +302,26 @@ def schema(report: str) -> int:
     return 0
 
 
+def history(
+    make: Callable[[], Sequence[Section]],
+    source: str,
+    format_name: str | None,
+    output: str | None,
+    limit: int | None,
+    *,
+    wide: bool,
+) -> int:
+    """Run `nsysconv history`; return the exit status."""
+    destination = parse_destination(format_name, output, ("history", "change_points"))
+    begin_work()
+    rows = (ROWS_FOR_PEOPLE if destination.for_people else 0) if limit is None else limit
+    found = [each.limited(rows) for each in make()]
+    if destination.for_people and not wide:
+        found = [each.briefly() for each in found]
+    write(found, destination, source, wide=wide)
+    return 0
+
+
 def why(
     target: str,
     event: str,

@@ -427,6 +427,12 @@ class PostgresqlWriter(Writer):
     def _alone(self) -> None:
         self._connection.rows(LOCK)
 
+    def give_back_space(self) -> int:
+        """Make the space of deleted rows free for others; nobody waits, and files stay as large."""
+        names = ", ".join(f'"{table.name}"' for table in _tables().sorted_tables)
+        self._connection.execute(f"VACUUM {names}")
+        return 0
+
 
 class _PostgresqlRows(ProfileRows):
     def __init__(

@@ -245,6 +245,23 @@ class Writer(ABC):
             self._alone()
             self._removed(profiles)
 
+    def forget(self, identities: Mapping[int, str]) -> frozenset[int]:
+        """Delete profiles, by id with their identities, and runs that have no other; return what is gone.
+
+        What another process has replaced meanwhile stays.
+        """
+        profile = schema.profile.c
+        with self._transaction():
+            self._alone()
+            rows = self._connection.rows(sa.select(profile.id, profile.identity))
+            same = {row["id"] for row in rows if identities.get(row["id"]) == row["identity"]}
+            self._removed(sorted(same))
+        return frozenset(same)
+
+    @abstractmethod
+    def give_back_space(self) -> int:
+        """Give back the space of deleted rows; return the bytes by which a file became smaller."""
+
     def _unexamined(self, profiles: Sequence[int]) -> list[int]:
         profile = schema.profile.c
         of_these = profile.id.in_(list(profiles)) & profile.examined.is_(None)
@@ -267,9 +284,8 @@ class Writer(ABC):
     def _removed(self, profiles: Iterable[int]) -> int | None:
         # The result is the run of the removed profiles; it is None if no run with other profiles is
         # left.
-        runs = [remove_profile(self._connection, profile) for profile in profiles]
-        left = (run for run in runs if run is not None and _profiles_of(self._connection, run))
-        return next(left, None)
+        left = remove_profiles(self._connection, list(profiles))
+        return left[0] if left else None
 
     def met(self, existing: Sequence[Imported], belonging: RunMembership | None) -> None:
         """Remember the runs of profiles that the store holds already, for those imported with them."""
@@ -441,18 +457,24 @@ def tags_of(profile: Profile) -> dict[str, str]:
     return dict(sorted((row["key"], row["value"]) for row in rows))
 
 
-def remove_profile(connection: Connection, profile_id: int) -> int | None:
-    """Delete a profile with its rows, and a run that has no other; return a run that remains."""
+def remove_profiles(connection: Connection, ids: Sequence[int]) -> list[int]:
+    """Delete profiles with their rows, and runs that have no other; return the runs that remain."""
+    if not ids:
+        return []
+    # One statement per table: no index finds the rows of a profile, so each reads the whole table.
     for table in schema.metadata.sorted_tables:
         if "profile_id" in table.c:
-            connection.execute(sa.delete(table).where(table.c.profile_id == profile_id))
-    run_ids = sa.select(schema.profile.c.run_id).where(schema.profile.c.id == profile_id)
-    run_id = connection.number(run_ids)
-    connection.execute(sa.delete(schema.profile).where(schema.profile.c.id == profile_id))
-    if _profiles_of(connection, run_id):
-        return run_id
-    connection.execute(sa.delete(schema.run).where(schema.run.c.id == run_id))
-    return None
+            connection.execute(sa.delete(table).where(table.c.profile_id.in_(ids)))
+    profile, run = schema.profile.c, schema.run.c
+    of_these = sa.select(profile.id, profile.run_id).where(profile.id.in_(ids))
+    run_of = {row["id"]: row["run_id"] for row in connection.rows(of_these)}
+    connection.execute(sa.delete(schema.profile).where(profile.id.in_(ids)))
+    runs = list(dict.fromkeys(run_of[number] for number in ids if number in run_of))
+    rows = connection.rows(sa.select(profile.run_id).where(profile.run_id.in_(runs)).distinct())
+    left = {row["run_id"] for row in rows}
+    empty = [number for number in runs if number not in left]
+    connection.execute(sa.delete(schema.run).where(run.id.in_(empty)))
+    return [number for number in runs if number in left]
 
 
 def add_profile(

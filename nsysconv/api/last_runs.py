@@ -1,0 +1,72 @@
+"""The newest runs of a store, as one side of a comparison: `STORE@last:N`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+from nsysconv.api.open_profile import OpenProfile, rank_order
+from nsysconv.api.targets import Files, Target
+from nsysconv.errors import InputError, UsageError
+from nsysconv.importers.probe import Probe
+from nsysconv.store.location import Location, Url, is_store, reading, split_target
+from nsysconv.store.selection import has_label, last_count, last_runs, runs_in_order
+
+
+def names_last_runs(target: Target) -> tuple[Location, int] | None:
+    """Return the store and the N of STORE@last:N; None for all else, also for a label spelled so."""
+    if isinstance(target, Files):
+        return None
+    place, word = split_target(target)
+    count = None if word is None else last_count(word)
+    if count is None or not (isinstance(place, Url) or place.exists()) or not is_store(place):
+        return None
+    with reading(place) as store:
+        is_label = has_label(store, str(word))
+    return None if is_label else (place, count)
+
+
+def open_last_runs(
+    place: Location, count: int, other: Sequence[OpenProfile], stack: ExitStack
+) -> list[tuple[OpenProfile, ...]]:
+    """Open the newest `count` runs of a store, for as long as the stack is open, each in order of ranks.
+
+    A run that is also in `other`, by the identity of a profile or the bytes of its file, is left out.
+    Raises UsageError if the store has no run beside it.
+    """
+    identities = {profile.profile.attributes["identity"] for profile in other}
+    hashes = {found for profile in other if (found := _sha256(profile))}
+    store = stack.enter_context(reading(place))
+    with store.snapshot():
+        runs = runs_in_order(store)
+        same = {
+            run.id
+            for run in runs
+            for p in run.profiles
+            if p.attributes["identity"] in identities or p.attributes["sha256"] in hashes
+        }
+        chosen = last_runs(runs, count, same)
+        opened = [
+            [OpenProfile(store.profile(p.id), place, ExitStack()) for p in run.profiles]
+            for run in chosen
+        ]
+    if not opened:
+        what = "the store holds no run beside the one that it is compared with"
+        hint = f"Import earlier runs first: nsysconv import FILE -o {place}"
+        raise UsageError(what, where=str(place), hint=hint)
+    return [tuple(_by_rank(run)) for run in opened]
+
+
+def _by_rank(run: Sequence[OpenProfile]) -> Iterator[OpenProfile]:
+    yield from sorted(run, key=lambda opened: rank_order(opened.profile))
+
+
+def _sha256(opened: OpenProfile) -> str:
+    # A file that is read in place has no hash yet.
+    known: str = opened.profile.attributes["sha256"]
+    path = Path(opened.profile.ref.path)
+    if not known and path.is_file():
+        with suppress(OSError, InputError), Probe(path) as probe:
+            return probe.sha256()
+    return known

@@ -1,0 +1,177 @@
+"""The history of a store: metrics of its runs, as the same reports have them, and where they changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+
+from nsysconv import queries
+from nsysconv.api.diffing import compared_columns
+from nsysconv.api.history_cache import HistoryCache
+from nsysconv.api.open_profile import shown_report
+from nsysconv.api.shown_report import ShownReport
+from nsysconv.api.targets import Say, Target, Words, several, silent
+from nsysconv.diff import rows
+from nsysconv.diff.change_points import FEWEST_VALUES
+from nsysconv.diff.history import (
+    Metric,
+    Run,
+    Values,
+    changes_of,
+    changes_report,
+    history_report,
+    parse_metric,
+    series_of,
+    values_of,
+)
+from nsysconv.errors import InputError, UsageError
+from nsysconv.notes import Note, Severity
+from nsysconv.queries.contract import Request
+from nsysconv.report import Report
+from nsysconv.store.location import reading, split_target
+from nsysconv.store.read import Store
+from nsysconv.store.selection import (
+    RunRecord,
+    have_times,
+    last_runs,
+    runs_in_order,
+    selected,
+)
+from nsysconv.timeline.slices import StepRule
+from nsysconv.timeline.timeline import Timeline
+
+DEFAULT = ("steps.period_ns", "overview.kernel_sum_ns", "overview.window_ns")
+"""The metrics that are followed if none is named."""
+_STEPS = "steps"
+# So many runs take seconds.
+_MANY = 100
+
+
+def history(
+    store: Target,
+    metrics: Words | None = None,
+    *,
+    last: int | None = None,
+    step_range: str | None = None,
+    step_kernel: str | None = None,
+    step_graph: bool = False,
+    say: Say = silent,
+) -> list[ShownReport]:
+    """Follow metrics over the runs of a store: two reports, `history` and `change_points`.
+
+    `store` may be STORE@RUN, STORE@KEY=VALUE or STORE@last:N, for some of the runs. `metrics` are columns
+    of reports, `overview.kernel_sum_ns` or `kernels[/gemm/].avg_ns` (None: the step period, kernels and
+    window). `last`: the newest runs only. The rest says what a step is, as for reports. Raises UsageError
+    for an unknown metric, InputError for no store.
+    """
+    columns = compared_columns()
+    wanted = [parse_metric(text, columns) for text in several(metrics or DEFAULT)]
+    if last is not None and last < 1:
+        raise UsageError(f"--last {last}", hint="--last 200 takes the newest 200 runs.")
+    place, word = split_target(store)
+    rule = StepRule(step_range, step_kernel, step_graph)
+    with ExitStack() as stack:
+        opened = stack.enter_context(reading(place))
+        with opened.snapshot():
+            every = runs_in_order(opened)
+        records = _chosen(every, word, last)
+        if not records:
+            raise InputError("the store holds no profile", where=str(place))
+        asked = (*(metric.text for metric in wanted), rule)
+        cache = HistoryCache(str(place), asked)
+        try:
+            values = _all_values(opened, records, wanted, rule, cache, say)
+        finally:
+            cache.save(every)
+    runs = [_run(record) for record in records]
+    series = series_of(wanted, runs, values)
+    changed = changes_report(changes_of(series, runs), runs)
+    notes = tuple(_notes(every, [len(each.values) for each in series]))
+    return [
+        replace(shown_report(history_report(series, runs)), notes=notes),
+        shown_report(changed),
+    ]
+
+
+def _chosen(runs: Sequence[RunRecord], word: str | None, last: int | None) -> list[RunRecord]:
+    chosen = list(runs)
+    if word is not None:
+        ids = {profile.id for profile in selected(runs, word)}
+        chosen = [run for run in runs if ids & {profile.id for profile in run.profiles}]
+    return chosen if last is None else last_runs(chosen, last)
+
+
+def _all_values(
+    store: Store,
+    records: Sequence[RunRecord],
+    metrics: Sequence[Metric],
+    rule: StepRule,
+    cache: HistoryCache,
+    say: Say,
+) -> list[Values]:
+    known = [cache.get(record) for record in records]
+    if known.count(None) >= _MANY:
+        say(f"reading {known.count(None):,} runs; the next history has them in {cache.folder}")
+    values, failed = [], None
+    for record, found in zip(records, known, strict=True):
+        if found is None:
+            found = {}
+            try:
+                found = _values(store, record, metrics, rule)
+                cache.put(record, found)
+            except UsageError as error:
+                failed = error  # older runs may have had other names for their steps
+        values.append(found)
+    if failed is not None and not any(values):
+        raise failed
+    return values
+
+
+def _values(store: Store, record: RunRecord, metrics: Sequence[Metric], rule: StepRule) -> Values:
+    names = tuple(dict.fromkeys([*(metric.report for metric in metrics), _STEPS]))
+    of_profiles = [_reports(store, profile.id, names, rule) for profile in record.profiles]
+    steps = [_step_count(reports[_STEPS]) for reports in of_profiles]
+    found: dict[tuple[str, str], float] = {}
+    for metric in metrics:
+        found |= values_of(metric, [reports[metric.report] for reports in of_profiles], steps)
+    return found
+
+
+def _reports(
+    store: Store, profile_id: int, names: Sequence[str], rule: StepRule
+) -> dict[str, Report]:
+    request = Request(steps=rule)
+    timeline = Timeline(store.profile(profile_id))
+    computed = queries.compute_reports([(name, request) for name in names], timeline)
+    reports = dict(zip(names, computed, strict=True))
+    steps = rows.without_unannotated(reports[_STEPS])
+    return {**reports, _STEPS: rows.steps_per_rank(steps)}
+
+
+def _step_count(steps: Report) -> int | None:
+    return max((row[rows.STEP_COUNT] for row in steps.rows()), default=None)
+
+
+def _run(record: RunRecord) -> Run:
+    attributes = [profile.attributes for profile in record.profiles]
+    devices = sorted({name for profile in record.profiles for name in profile.devices})
+    drivers = sorted({a["driver_version"] for a in attributes if a["driver_version"]})
+    tools = sorted({" ".join(filter(None, (a["source"], a["tool_version"]))) for a in attributes})
+    environment = (
+        ", ".join(devices) or "GPU not recorded",
+        f"driver {', '.join(drivers) or 'not recorded'}",
+        ", ".join(tools),
+    )
+    hosts = frozenset(a["host"] for a in attributes if a["host"])
+    return Run(record.label, record.recorded_ns, environment, hosts)
+
+
+def _notes(runs: Sequence[RunRecord], counts: Sequence[int]) -> Iterator[Note]:
+    if not have_times(runs):
+        text = "a run has no time of recording: runs are in the order of their import"
+        yield Note("in-order-of-import", Severity.INFO, text)
+    few = [count for count in counts if count < FEWEST_VALUES]
+    if few:
+        text = f"series with fewer than {FEWEST_VALUES} runs: too few to find a change"
+        yield Note("few-runs", Severity.INFO, text, len(few), of=len(counts))

@@ -1,0 +1,121 @@
+"""`diff STORE@last:N OTHER`: which runs are the base, and that nothing else about the answer differs."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from conftest import NSYS
+from run_command import run
+from small_store import Kernel, write
+
+from nsysconv import api
+from nsysconv.api.diffing import open_sides
+from nsysconv.api.targets import silent
+from nsysconv.errors import UsageError
+
+BASIC, OTHER = NSYS / "basic-3.25.0.sqlite", NSYS / "basic-3.4.0.sqlite"
+
+
+def write_run(
+    store: Path, label: str, utc: int | None, kernel_ns: int = 1_000, **options: object
+) -> None:
+    kernels = [Kernel(10_000 * i, 10_000 * i + kernel_ns, i) for i in range(1, 5)]
+    write(store, *kernels, label=label, utc=utc, **options)  # type: ignore[arg-type]
+
+
+def base_of(base: Path | str, other: Path | str) -> list[list[str]]:
+    """The labels of the base's runs, each of its ranks."""
+    with ExitStack() as stack:
+        side, _ = open_sides(str(base), str(other), stack, silent)
+        return [[profile.profile.ref.label for profile in of_run] for of_run in side.runs]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """Runs a, b, c and d, recorded in that order and imported in another; c has two ranks."""
+    path = tmp_path / "runs.db"
+    for label, utc, ns in (("d", 400, 1_020), ("a", 100, 1_000), ("b", 200, 1_010)):
+        write_run(path, label, utc, ns)
+    for rank in (1, 0):
+        write_run(path, f"c{rank}", 300 + rank, run="c", ranks={1: rank})
+    write_run(tmp_path / "new.db", "e", 50, 1_500)
+    return path
+
+
+@pytest.mark.parametrize(("word", "other", "runs"), [
+    ("last:2", "new.db", [["c0", "c1"], ["d"]]),
+    ("last:3", "new.db", [["b"], ["c0", "c1"], ["d"]]),
+    ("last:99", "new.db", [["a"], ["b"], ["c0", "c1"], ["d"]]),
+    # The other side is no part of its own base.
+    ("last:2", "runs.db@d", [["b"], ["c0", "c1"]]),
+    ("last:2", "runs.db@c1", [["b"], ["d"]]),
+    ("last:2", "runs.db@last:2", [["a"], ["b"]]),
+])  # fmt: skip
+def test_the_newest_runs_without_the_other_side(
+    store: Path, word: str, other: str, runs: list[list[str]]
+) -> None:
+    assert base_of(f"{store}@{word}", store.parent / other) == runs
+
+
+def test_one_run_without_a_time_and_all_are_in_order_of_import(store: Path) -> None:
+    write_run(store, "f", None)
+    assert base_of(f"{store}@last:2", store.parent / "new.db") == [["c0", "c1"], ["f"]]
+
+
+def test_a_file_that_is_in_the_store_already(tmp_path: Path) -> None:
+    store, copy = tmp_path / "job.db", tmp_path / "copy.sqlite"
+    api.import_files([OTHER], store)
+    api.import_files([BASIC], store)
+    shutil.copyfile(BASIC, copy)
+    assert base_of(f"{store}@last:5", copy) == [["basic-3.4.0"]]
+    api.import_files([copy], tmp_path / "other.db")
+    assert base_of(f"{store}@last:5", tmp_path / "other.db") == [["basic-3.4.0"]]
+
+
+def test_a_label_wins(store: Path) -> None:
+    write_run(store, "last:2", 1)
+    assert base_of(f"{store}@last:2", store.parent / "new.db") == [["last:2"]]
+
+
+def test_nothing_to_compare_with(store: Path, tmp_path: Path) -> None:
+    alone = tmp_path / "alone.db"
+    write_run(alone, "a", 1)
+    for base, what in ((f"{alone}@last:3", "no run beside"), (f"{store}@last:0", "selects no run"),
+                       (f"{tmp_path / 'nowhere.db'}@last:3", "no such file")):  # fmt: skip
+        with pytest.raises(UsageError if "nowhere" not in base else Exception, match=what):
+            base_of(base, f"{alone}@a")
+
+
+def test_the_answer_is_that_of_the_same_runs_named_otherwise(store: Path, tmp_path: Path) -> None:
+    write_run(tmp_path / "three.db", "b", 200, 1_010)
+    for rank in (0, 1):
+        write_run(tmp_path / "three.db", f"c{rank}", 300 + rank, run="c", ranks={1: rank})
+    write_run(tmp_path / "three.db", "d", 400, 1_020)
+    limit = "overview.kernel_sum_ns:3%"
+    found = api.compare(f"{store}@last:3", tmp_path / "new.db", ["overview"], fail_on=limit)
+    expected = api.compare(tmp_path / "three.db", tmp_path / "new.db", ["overview"], fail_on=limit)
+    assert (found.answer, found.exit_status) == (expected.answer, expected.exit_status)
+    assert [each.rows() for each in found.reports] == [each.rows() for each in expected.reports]
+
+
+def test_a_gate_on_the_last_runs(tmp_path: Path) -> None:
+    # Four kernels of 1,000, 1,010, 990, 1,000 and 1,005 ns; then of 1,100, which is +9.9 %.
+    for number, ns in enumerate((1_000, 1_010, 990, 1_000, 1_005)):
+        write_run(tmp_path / "runs.db", f"run{number}", number, ns)
+    write_run(tmp_path / "slow.db", "slow", 9, 1_100)
+    write_run(tmp_path / "same.db", "same", 9, 1_000)
+    words = ("overview", "--fail-on", "overview.kernel_sum_ns:3%")
+    slow = run("diff", "runs.db@last:5", "slow.db", *words, cwd=tmp_path)
+    assert slow.status == 1, slow.out
+    assert "5 runs vs. 1 run" in slow.out
+    assert run("diff", "runs.db@last:5", "same.db", *words, cwd=tmp_path).status == 0
+
+
+def test_other_commands_take_the_newest_run(store: Path) -> None:
+    assert run("info", f"{store}@last:1", cwd=store.parent).out.startswith("Profile d\n")
+    several = run("report", f"{store}@last:3", "overview", cwd=store.parent)
+    assert several.status == 2
+    assert "holds 3 runs: name one" in several.err

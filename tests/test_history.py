@@ -1,0 +1,319 @@
+"""`nsysconv history`: series of metrics over runs, and of which kind their changes are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from run_command import run
+from small_store import Kernel, Range, write
+
+from nsysconv import api, queries
+from nsysconv.diff.history import trend
+from nsysconv.errors import InputError, UsageError
+from nsysconv.store.location import writing
+
+HOUR_NS = 3_600 * 10**9
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "nsysconv"
+
+
+def write_runs(
+    store: Path,
+    lengths: Sequence[int | Sequence[int]],
+    *,
+    steps: int = 2,
+    first: int = 0,
+    **options: Any,
+) -> None:
+    """Runs of so many steps of 10 us, in each a kernel of each length: k0, k1 and so on."""
+    for number, of_run in enumerate(lengths, first):
+        each = [of_run] if isinstance(of_run, int) else of_run
+        rows: list[Any] = []
+        for s in range(1, steps + 1):
+            start = 10_000 * s
+            rows.append(Range(start, start + 10_000, f"ProfilerStep#{s}"))
+            for i, length in enumerate(each):
+                rows.append(Kernel(start, start + length, 0, name=f"k{i}"))
+                start += length + 10
+        write(store, *rows, label=f"run{number}", utc=number * HOUR_NS, **options)
+    with writing(store) as writer:
+        assert writer.keep_checksums() == ""
+
+
+def varied(count: int, length: int = 1_000) -> list[int]:
+    """Lengths around one, by -1 to 1 %, that neither rise nor fall."""
+    return [round(length * (1 + 0.01 * ((i * 7) % 11 - 5) / 5)) for i in range(count)]
+
+
+KERNELS = "overview.kernel_sum_ns"
+
+
+def both(store: Path | str, *metrics: str, **options: Any) -> tuple[list[Any], list[Any]]:
+    series, changes = api.history(store, metrics or None, **options)
+    return series.rows(), changes.rows()
+
+
+def test_levels_spread_and_change_by_hand(tmp_path: Path) -> None:
+    # 10 runs of 1,000 ns in a step and 10 of 1,100; every second run takes 1 % more.
+    lengths = [1_000, 1_010] * 5 + [1_100, 1_111] * 5
+    write_runs(tmp_path / "runs.db", lengths)
+    (series,), (change,) = both(tmp_path / "runs.db", KERNELS)
+    assert series["metric"] == "overview.kernel_sum_ns per step"
+    assert (series["run_count"], series["since"]) == (20, "run10")
+    assert (series["first_run"], series["last_run"]) == ("run0", "run19")
+    # Of 1,100 and 1,111 the median is 1,105.5. All runs are 0.4975 % of their median from it.
+    assert series["level_med"] == 1_105.5
+    assert series["spread_pct"] == pytest.approx(100 * 1.4826 * 5 / 1_005, rel=1e-3)
+    assert series["trend"][:10] < "▅" < series["trend"][10:]
+    assert change == {
+        "metric": "overview.kernel_sum_ns per step", "row": None, "run": "run10", "kind": "real",
+        "verdict": "worse", "change": "1.00 µs → 1.11 µs (+10.0 %)", "runs": "10:10", "why": None,
+        "recorded": "1970-01-01 10:00:00 UTC", "change_pct": pytest.approx(10.0),
+        "before_med": 1_005.0, "after_med": 1_105.5, "unit": "ns"}  # fmt: skip
+
+
+def test_the_default_is_steps_kernels_and_window(tmp_path: Path) -> None:
+    write_runs(tmp_path / "runs.db", varied(3))
+    series, changes = both(tmp_path / "runs.db")
+    assert [row["metric"] for row in series] == [
+        "steps.period_ns", "overview.kernel_sum_ns per step", "overview.window_ns per step"]  # fmt: skip
+    # Steps of 10 us, one after the other.
+    assert series[0]["level_med"] == 10_000
+    assert changes == []
+
+
+def test_values_are_those_of_the_report(tmp_path: Path) -> None:
+    store = tmp_path / "runs.db"
+    write_runs(store, [[700, 300], [800, 200]])
+    for number in range(2):
+        with api.open(f"{store}@run{number}") as profile:
+            expected = {row["name"]: row["avg_ns"] for row in profile.report("kernels").rows()}
+        series, _ = both(f"{store}@run{number}", "kernels.avg_ns")
+        assert {row["row"]: row["level_med"] for row in series} == expected
+
+
+def test_a_number_of_steps_is_no_change(tmp_path: Path) -> None:
+    write_runs(tmp_path / "runs.db", varied(10), steps=2)
+    write_runs(tmp_path / "runs.db", varied(10), steps=4, first=10)
+    (series,), changes = both(tmp_path / "runs.db", KERNELS)
+    assert (series["run_count"], changes) == (20, [])
+
+
+def test_what_is_per_step_is_not_divided_again(tmp_path: Path) -> None:
+    write_runs(tmp_path / "runs.db", [1_000], steps=4)
+    series, _ = both(tmp_path / "runs.db", "kernels.per_step_ns", "kernels.kernel_count")
+    assert [(row["metric"], row["level_med"]) for row in series] == [
+        ("kernels.per_step_ns", 1_000), ("kernels.kernel_count per step", 1)]  # fmt: skip
+
+
+def test_runs_are_in_the_order_of_their_recording(tmp_path: Path) -> None:
+    store = tmp_path / "runs.db"
+    write_runs(store, varied(10, 1_100), first=10)
+    write_runs(store, varied(10))
+    _, (change,) = both(store, KERNELS)
+    assert (change["run"], change["verdict"]) == ("run10", "worse")
+
+
+def test_another_gpu_begins_another_series(tmp_path: Path) -> None:
+    store = tmp_path / "runs.db"
+    write_runs(store, varied(10), gpus={0: {"name": "old"}})
+    write_runs(store, varied(10, 800), first=10, gpus={0: {"name": "new"}})
+    series, (change,) = both(store, KERNELS)
+    assert [(row["environment"].partition(";")[0], row["run_count"]) for row in series] == [
+        ("old", 10), ("new", 10)]  # fmt: skip
+    assert (change["run"], change["kind"], change["verdict"]) == ("run10", "environment", None)
+    assert (change["why"], change["runs"]) == ("old to new", "10:10")
+    assert change["change_pct"] == pytest.approx(-20, abs=0.5)
+
+
+def test_two_gpus_in_turns_are_two_series(tmp_path: Path) -> None:
+    store = tmp_path / "runs.db"
+    for number, length in enumerate(varied(40)):
+        name, factor = (("a", 1.0), ("b", 2.0))[number % 2]
+        slower = 1.1 if number >= 20 else 1.0
+        write_runs(store, [round(factor * slower * length)], first=number, gpus={0: {"name": name}})
+    series, changes = both(store, KERNELS)
+    assert [row["run_count"] for row in series] == [20, 20]
+    assert [(row["run"], row["kind"]) for row in changes] == [
+        ("run20", "real"), ("run1", "environment"), ("run21", "real")]  # fmt: skip
+
+
+def test_another_host_explains_a_change(tmp_path: Path) -> None:
+    store = tmp_path / "runs.db"
+    write_runs(store, varied(10), host="node1")
+    write_runs(store, varied(10, 1_100), first=10, host="node2")
+    _, (change,) = both(store, KERNELS)
+    assert (change["kind"], change["why"]) == ("environment", "host node1 to node2")
+
+
+@pytest.mark.parametrize(("factors", "kinds"), [
+    # All four kernels, three of four (75 %), four of five (80 %), one of five; three rows are too few.
+    ((1.1, 1.1, 1.1, 1.1), {"machine"}),
+    ((1.1, 1.1, 1.1, 1.0), {"real"}),
+    ((1.1, 1.1, 1.1, 1.1, 1.0), {"machine"}),
+    ((1.1, 1.0, 1.0, 1.0, 1.0), {"real"}),
+    ((1.1, 1.1, 1.1), {"real"}),
+    # 3 to 40 %: not alike.
+    ((1.03, 1.05, 1.15, 1.4), {"real"}),
+])  # fmt: skip
+def test_all_rows_together_are_the_machine(
+    tmp_path: Path, factors: tuple[float, ...], kinds: set[str]
+) -> None:
+    lengths = varied(10)
+    before = [[length + 50 * i for i in range(len(factors))] for length in lengths]
+    after = [[round(factor * row) for factor, row in zip(factors, each, strict=True)] for each in before]
+    write_runs(tmp_path / "runs.db", [*before, *after])
+    _, changes = both(tmp_path / "runs.db", "kernels.avg_ns")
+    assert {row["kind"] for row in changes} == kinds
+    assert len(changes) == sum(factor > 1 for factor in factors)
+    assert {row["run"] for row in changes} == {"run10"}
+    machine = [row["why"] for row in changes if row["kind"] == "machine"]
+    assert all(why == f"4 of {len(factors)} rows change alike" for why in machine)
+
+
+def test_a_run_alone_is_noise(tmp_path: Path) -> None:
+    lengths = varied(20)
+    lengths[7] = 1_300
+    write_runs(tmp_path / "runs.db", lengths)
+    (series,), (change,) = both(tmp_path / "runs.db", KERNELS)
+    assert (change["run"], change["kind"], change["verdict"]) == ("run7", "noise", None)
+    assert change["change_pct"] == pytest.approx(30, abs=0.5)
+    assert series["since"] is None
+
+
+def test_rows_of_devices_and_a_pattern(tmp_path: Path) -> None:
+    store = tmp_path / "runs.db"
+    for number in range(3):
+        rows = [Kernel(0, 100 + number, 0, device=d, name=n) for d in (4, 6) for n in ("gemm", "relu")]
+        write(store, *rows, label=f"run{number}", utc=number)
+    series, _ = both(store, "overview.kernel_sum_ns")
+    assert [(row["row"], row["level_med"]) for row in series] == [("device 0", 202), ("device 1", 202)]
+    series, _ = both(store, "kernels[/^g/].kernel_sum_ns")
+    assert [(row["row"], row["level_med"]) for row in series] == [("gemm", 202)]
+
+
+def test_ranks_of_a_run(tmp_path: Path) -> None:
+    store = tmp_path / "runs.db"
+    for number in range(2):
+        for rank in range(2):
+            write(store, Kernel(0, 100 + 10 * rank + number, 0), label=f"run{number} rank{rank}",
+                  utc=number, run=f"run{number}", ranks={1: rank})  # fmt: skip
+    series, _ = both(store, KERNELS)
+    assert [(row["row"], row["level_med"], row["last_run"]) for row in series] == [
+        ("rank 0", 100.5, "run1"), ("rank 1", 110.5, "run1")]  # fmt: skip
+
+
+def test_some_of_the_runs(tmp_path: Path) -> None:
+    store = tmp_path / "runs.db"
+    write_runs(store, varied(6))
+    (series,), _ = both(store, KERNELS, last=2)
+    assert (series["first_run"], series["run_count"]) == ("run4", 2)
+    (series,), _ = both(f"{store}@last:3", KERNELS, last=2)
+    assert (series["first_run"], series["run_count"]) == ("run4", 2)
+    (series,), _ = both(f"{store}@run1", KERNELS)
+    assert (series["first_run"], series["run_count"]) == ("run1", 1)
+    notes = api.history(store, KERNELS)[0].notes
+    assert [(note.slug, note.count) for note in notes] == [("few-runs", 1)]
+
+
+@pytest.mark.parametrize("metric", [
+    "overview", "nothing.kernel_sum_ns", "overview.nothing", "overview.device", "kernels[/(/].avg_ns",
+])  # fmt: skip
+def test_unknown_metrics(tmp_path: Path, metric: str) -> None:
+    write_runs(tmp_path / "runs.db", [1_000])
+    with pytest.raises(UsageError):
+        api.history(tmp_path / "runs.db", metric)
+    assert run("history", "runs.db", metric, cwd=tmp_path).status == 2
+
+
+def test_no_store(tmp_path: Path) -> None:
+    with pytest.raises(InputError):
+        api.history(tmp_path / "runs.db")
+    write_runs(tmp_path / "runs.db", [1_000])
+    with pytest.raises(UsageError, match="--last 0"):
+        api.history(tmp_path / "runs.db", last=0)
+    api.forget(tmp_path / "runs.db", "run0")
+    with pytest.raises(InputError, match="no profile"):
+        api.history(tmp_path / "runs.db")
+
+
+def test_a_name_of_steps_that_some_runs_have(tmp_path: Path) -> None:
+    store = tmp_path / "runs.db"
+    write_runs(store, [1_000])
+    write(store, Range(0, 50, "own 1"), Range(50, 90, "own 2"), Kernel(0, 30, 0), label="b", utc=1)
+    (series,), _ = both(store, "steps.avg_ns", step_range="own *")
+    assert (series["run_count"], series["level_med"]) == (1, 45)
+    with pytest.raises(UsageError, match="nothing"):
+        both(store, "steps.avg_ns", step_range="nothing *")
+
+
+def test_formats(tmp_path: Path) -> None:
+    write_runs(tmp_path / "runs.db", [*varied(10), *varied(10, 1_200)])
+    text = run("history", "runs.db", cwd=tmp_path)
+    assert text.status == 0
+    assert "+20.0 %" in text.out
+    found = json.loads(run("history", "runs.db", KERNELS, "-f", "json", cwd=tmp_path).out)
+    assert [each["report"] for each in found["reports"]] == ["history", "change_points"]
+    assert found["reports"][1]["rows"][0]["run"] == "run10"
+    assert run("history", "runs.db", "-f", "csv", "-o", "out/", cwd=tmp_path).status == 0
+    assert (tmp_path / "out" / "change_points.csv").read_text().count("run10") == 2
+
+
+@pytest.mark.parametrize(("values", "shown"), [
+    # Fifths of a range of 10 %; 1 % is hardly a fifth of 5 %; one value is in the middle.
+    ([100, 110], "▁█"), ([100, 105, 110], "▁▅█"), ([100, 101], "▄▅"), ([5], "▅"), ([], ""),
+])  # fmt: skip
+def test_trend(values: list[float], shown: str) -> None:
+    assert trend(values) in (shown, shown.replace("▅", "▄"))
+    assert len(trend([1.0] * 1_000)) == 32
+
+
+# -- what is kept from one call to the next
+
+
+def test_a_run_is_computed_once(
+    tmp_path: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, counted = tmp_path / "runs.db", []
+    compute = queries.compute_reports
+
+    def counting(wanted: Any, timeline: Any) -> Any:
+        counted.append(timeline.profile.ref.label)
+        return compute(wanted, timeline)
+
+    monkeypatch.setattr(queries, "compute_reports", counting)
+    write_runs(store, varied(4))
+    first = both(store, KERNELS)
+    assert both(store, KERNELS) == first
+    assert counted == ["run0", "run1", "run2", "run3"]
+    write_runs(store, [1_000], first=4)
+    both(store, KERNELS, last=2)
+    assert counted[4:] == ["run4"]
+    # Another metric, another step rule: other values.
+    both(store, "overview.window_ns")
+    both(store, KERNELS, step_range="ProfilerStep#1")
+    assert len(counted) == 15
+    # The same label with other kernels is another run; what is gone is no longer kept.
+    api.forget(store, ["run0", "run1", "run2", "run3"])
+    write_runs(store, [2_000])
+    series, _ = both(store, KERNELS)
+    assert series[0]["level_med"] == 1_500
+    (path,) = [p for p in own_cache.iterdir() if len(json.loads(p.read_text())) == 2]
+    path.write_text("{")
+    assert both(store, KERNELS) == (series, [])
+
+
+def test_without_a_cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    write_runs(tmp_path / "runs.db", varied(2))
+    assert len(both(tmp_path / "runs.db")[0]) == 3
+    assert (tmp_path / "file").read_text() == ""
