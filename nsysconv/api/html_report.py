@@ -221,7 +221,7 @@ def _with_time_line(
     which = ",".join(f"{low}:{high}" for low, high in parts or ())
     wanted = {spec: spec for spec in in_parts}
     if which:
-        # All devices together have no more of the narrowest tiles than a single one may have.
+        # All devices together have no more of the narrowest tiles than a single device may have.
         power = _power(profile)
         while power > 3 and FACTOR**power * len(profile.timeline.devices) > FACTOR**_MOST_POWER:
             power -= 1

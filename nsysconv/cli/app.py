@@ -31,7 +31,14 @@ from nsysconv.cli.flags import (
 from nsysconv.cli.runtime import check_addresses, say
 from nsysconv.cli.schema import EXAMPLES as SCHEMA_EXAMPLES
 from nsysconv.cli.schema import schema
-from nsysconv.cli.stores import FORGET_EXAMPLES, HISTORY_EXAMPLES, forget, history
+from nsysconv.cli.stores import (
+    FORGET_EXAMPLES,
+    HISTORY_EXAMPLES,
+    RUNS_EXAMPLES,
+    forget,
+    history,
+    runs,
+)
 from nsysconv.errors import UsageError
 from nsysconv.export import ALL_FORMATS
 
@@ -324,7 +331,6 @@ def report(
     return commands.report(target, options, format, output, wide=wide, strict=strict, brief=brief)
 
 
-# events.py is all of it, as captures.py of `profile`, which has flags of its own, too.
 app.command(
     "why",
     cls=GroupedCommand,
@@ -362,37 +368,14 @@ def info(
     return commands.info(target, format, output, limit, check=check)
 
 
-@app.command(
-    cls=GroupedCommand,
-    epilog=examples(
-        ("nsysconv runs runs.db", "the names for STORE@RUN, STORE@LABEL and STORE@ID"),
-        ("nsysconv runs runs.db -f json", "the same as JSON"),
-        ("nsysconv runs runs.db -o runs.csv", "the same as a CSV file"),
-    ),
-)
-def runs(
-    store: Annotated[
-        str,
-        typer.Argument(
-            metavar="STORE", help="Store: a file or a database (postgresql://HOST/NAME)."
-        ),
-    ],
-    format: FormatOption = None,  # noqa: A002
-    output: OutputOption = None,
-) -> int:
-    """List the runs and profiles in a store."""
-    from nsysconv.cli import commands
-
-    return commands.show(partial(api.runs, store), format, output, None)
-
-
-# schema.py is all of it.
+# These commands stand in modules of their own, all but their names.
 app.command(
     "schema",
     cls=GroupedCommand,
     short_help="Print the columns of a report as JSON Schema.",
     epilog=SCHEMA_EXAMPLES,
 )(schema)
+app.command(cls=GroupedCommand, epilog=RUNS_EXAMPLES)(runs)
 app.command(cls=GroupedCommand, epilog=HISTORY_EXAMPLES)(history)
 app.command(cls=GroupedCommand, epilog=FORGET_EXAMPLES)(forget)
 

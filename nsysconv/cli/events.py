@@ -14,8 +14,10 @@ EXAMPLES = flags.examples(
         "nsysconv why report1.sqlite kernel:5",
         "a kernel: its call, the gap before it, what waited for it",
     ),
-    ("nsysconv why report1.sqlite gap:3", "a gap of a GPU: its parts, and which call came late"),
-    ("nsysconv why job.db@rank=3 api_call:77", "an API call of one rank: what it launched"),
+    (
+        "nsysconv why job.db@rank=3 gap:3",
+        "a gap on the GPU of one rank: its parts, and which call came late",
+    ),
     ("nsysconv report report1.sqlite timeline_events", "list the ids of all events"),
 )
 

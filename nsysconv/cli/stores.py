@@ -1,4 +1,4 @@
-"""The commands `nsysconv forget` and `nsysconv history`: many runs of one store."""
+"""The commands `nsysconv runs`, `nsysconv history` and `nsysconv forget`: the runs of one store."""
 
 from __future__ import annotations
 
@@ -19,18 +19,39 @@ from nsysconv.cli.flags import (
 )
 from nsysconv.cli.runtime import say
 
+StoreArgument = Annotated[
+    str,
+    typer.Argument(metavar="STORE", help="Store: a file or a database (postgresql://HOST/NAME)."),
+]
+
+RUNS_EXAMPLES = examples(
+    ("nsysconv runs runs.db", "the names for STORE@RUN, STORE@LABEL and STORE@ID"),
+    ("nsysconv runs runs.db -f json", "the same as JSON"),
+    ("nsysconv runs runs.db -o runs.csv", "the same as a CSV file"),
+)
+
 FORGET_EXAMPLES = examples(
     ("nsysconv forget runs.db --keep 200 --dry-run", "what all but the newest 200 runs are"),
     ("nsysconv forget runs.db --older-than 90d", "runs of the last 90 days stay"),
     ("nsysconv forget runs.db branch=fix-7 nightly-3", "runs by tag, label or number"),
 )
 
-
 HISTORY_EXAMPLES = examples(
     ("nsysconv history runs.db", "steps, kernels and window: since when are they so?"),
     ("nsysconv history runs.db 'kernels[/gemm/].avg_ns' --last 100", "kernels, the newest runs"),
     ("nsysconv history runs.db@branch=main -f json", "runs with a tag, as JSON"),
 )
+
+
+def runs(
+    store: StoreArgument,
+    format: FormatOption = None,  # noqa: A002
+    output: OutputOption = None,
+) -> int:
+    """List the runs and profiles in a store."""
+    from nsysconv.cli import commands
+
+    return commands.show(partial(api.runs, store), format, output, None)
 
 
 class ForgetFlags:
@@ -60,12 +81,7 @@ class ForgetFlags:
 
 @takes(ForgetFlags)
 def forget(
-    store: Annotated[
-        str,
-        typer.Argument(
-            metavar="STORE", help="Store: a file or a database (postgresql://HOST/NAME)."
-        ),
-    ],
+    store: StoreArgument,
     which: Annotated[
         list[str] | None,
         typer.Argument(
