@@ -19,7 +19,6 @@ from run_command import run
 from small_store import Kernel, write
 
 from nsysconv import api
-from nsysconv.api import forgetting
 from nsysconv.errors import NsysconvError, UsageError
 from nsysconv.store.checksums import check
 from nsysconv.store.location import Location, reading, writing
@@ -53,7 +52,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for rank in range(2):
         write_run(path, f"d{rank}", 10, run="d", ranks={1: rank})
     keep_checksums(path)
-    monkeypatch.setattr(forgetting.time, "time_ns", lambda: NOW_NS)
+    monkeypatch.setattr("nsysconv.api.forgetting.time.time_ns", lambda: NOW_NS)
     return path
 
 

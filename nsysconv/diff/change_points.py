@@ -35,7 +35,7 @@ _FAR_DEVIATIONS = 5 * 1.4826
 _FAR_SHARE = 0.03
 
 
-def change_points(values: Sequence[float]) -> list[int]:
+def change_points(values: Sequence[float] | Array) -> list[int]:
     """Return where values, in the order of their recording, step: the first place of each new level."""
     series = np.asarray(values, float)
     points = _points(series, 1.0)
