@@ -48,14 +48,18 @@ def test_rows_are_limited_as_asked(tmp_path: Path) -> None:
     run("report", PROFILE, "kernels", "--limit", "2", "-o", "page.html", cwd=tmp_path)
     text = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "… 2 of 5 rows" in text
-    assert len(re.findall("<tr[ >]", text[text.index('id="t-kernels"') :])) == 3  # the header's, too
+    assert (
+        len(re.findall("<tr[ >]", text[text.index('id="t-kernels"') :])) == 3
+    )  # the header's, too
 
 
 def test_ranks_that_communicate_have_their_parts_and_their_collectives(tmp_path: Path) -> None:
     for rank in range(2):
         write(tmp_path / "talk.db", Kernel(0, 10), Kernel(10, 20, name="ncclDevKernel_AllReduce_f32"),
               ranks={1: rank}, label=f"worker-{rank}", run="job")  # fmt: skip
-        write(tmp_path / "work.db", Kernel(0, 10), ranks={1: rank}, label=f"worker-{rank}", run="job")
+        write(
+            tmp_path / "work.db", Kernel(0, 10), ranks={1: rank}, label=f"worker-{rank}", run="job"
+        )
     for store, more in ("talk.db", {"collectives"}), ("work.db", set()):
         assert run("report", store, "-o", "page.html", cwd=tmp_path).status == 0
         found = set(articles(tmp_path / "page.html"))
@@ -129,3 +133,42 @@ def test_a_page_of_a_comparison_has_both_runs_on_one_axis_unless_reports_are_nam
     assert "step-timelines" in articles(tmp_path / "diff.html")
     assert run("diff", "a.db", "b.db", "kernels", "-o", "diff.html", cwd=tmp_path).status == 0
     assert articles(tmp_path / "diff.html") == ["diff-kernels"]
+
+
+def two_ranks(folder: Path) -> Path:
+    folder.mkdir()
+    for rank in range(2):
+        write(folder / f"rank{rank}.db", Kernel(0, 10), Kernel(30, 50 + rank))
+    return folder
+
+
+def test_the_page_of_a_folder_is_that_of_the_store_of_its_files(tmp_path: Path) -> None:
+    two_ranks(tmp_path / "ranks")
+    run("import", "ranks", "-o", "job.db", cwd=tmp_path)
+    run("report", "job.db", "-o", "store.html", cwd=tmp_path)
+    for target in ("ranks", "ranks/*.db"):
+        outcome = run("report", target, "-o", "folder.html", cwd=tmp_path)
+        assert (outcome.status, outcome.out, outcome.err) == (0, "", "")
+        made = (tmp_path / "folder.html").read_text(encoding="utf-8")
+        assert "2 profiles" in made
+        expected = (tmp_path / "store.html").read_text(encoding="utf-8")
+        assert made == expected.replace("job.db", target)
+
+
+def test_the_page_of_a_folder_says_which_files_it_lacks(tmp_path: Path) -> None:
+    (two_ranks(tmp_path / "ranks") / "broken.sqlite").write_bytes(b"SQLite format 3\0" + bytes(50))
+    outcome = run("report", "ranks", "-o", "page.html", cwd=tmp_path)
+    assert outcome.status == 3
+    assert "broken.sqlite" in outcome.err
+    assert "unreadable files were left out" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_no_page_of_a_folder_without_a_profile(tmp_path: Path) -> None:
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "a.txt").write_text("nothing\n", encoding="utf-8")
+    outcome = run("report", "notes", "-o", "page.html", cwd=tmp_path)
+    assert (outcome.status, outcome.err.splitlines()[0]) == (
+        3,
+        "nsysconv: notes/a.txt: a text file, but not a profile",
+    )
+    assert not (tmp_path / "page.html").exists()

@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Unpack
 
 from nsysconv import queries
-from nsysconv.api import open_profile
+from nsysconv.api import inputs, open_profile
+from nsysconv.api.importing import import_targets
 from nsysconv.api.open_profile import OpenProfile, shown_beside, shown_report
 from nsysconv.api.options import ReportKeywords, ReportOptions, options_of
+from nsysconv.api.profile_file import ImportOptions
 from nsysconv.api.profile_info import info_reports
 from nsysconv.api.shown_report import ShownReport
-from nsysconv.api.targets import Say, Target, Words, silent
+from nsysconv.api.targets import Files, Say, Target, Words, silent
 from nsysconv.api.time_line_parts import time_line_parts
-from nsysconv.errors import UsageError
+from nsysconv.errors import InputError, UsageError
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
 from nsysconv.present import tables
@@ -24,7 +28,7 @@ from nsysconv.queries.contract import Request
 from nsysconv.queries.event_lanes import event_time
 from nsysconv.queries.timeline_tiles import FACTOR
 from nsysconv.report import Report
-from nsysconv.store.location import split_target
+from nsysconv.store.location import globbed, split_target
 from nsysconv.timeline.events import EVENT_KINDS
 from nsysconv.timeline.kernel_categories import communicates
 from nsysconv.timeline.operator_calls import may_have_operators
@@ -72,9 +76,10 @@ def page(
     """Return the reports for a page: those named, else what gives the whole picture of a recording.
 
     `target` is as for `open`, but a store of several profiles gives the rows of all of them, each with
-    its profile's label. Rows are those for people; a `limit` of None is 1000, of several profiles
-    together; the time line has 50,000 events at most. A report that is not recorded says so in place of
-    rows. Raises as `OpenProfile.report`, and UsageError for `workers` and `dask`, which make no page.
+    its profile's label; so does a folder, which is imported into a temporary store first. Rows are those
+    for people; a `limit` of None is 1000, of several profiles together; the time line has 50,000 events
+    at most. A report that is not recorded says so in place of rows. Raises as `OpenProfile.report`, and
+    UsageError for `workers` and `dask`, which make no page.
     """
     return page_of(target, options_of(ReportOptions, {"names": names, **options}), say)
 
@@ -83,9 +88,11 @@ def page_of(target: Target, options: ReportOptions, say: Say = silent) -> list[S
     """Return the reports for a page as `page` does, with the options as a value."""
     if options.workers is not None or options.dask is not None:
         raise UsageError("a page is made by this process alone", hint="Omit --jobs and --dask.")
-    place, selector = split_target(target)
     with ExitStack() as stack:
-        include = tuple(options.include)
+        unread = inputs.UnreadFiles(say)
+        folder = _store_of_folder(target, options, stack, unread)
+        include = () if folder else tuple(options.include)
+        place, selector = split_target(folder or target)
         profiles = open_profile.open_all(place, selector, stack, say, include=include)
         if len(profiles) == 1:
             # The tables of all reports are prefetched together; otherwise the choice of default reports
@@ -97,15 +104,47 @@ def page_of(target: Target, options: ReportOptions, say: Say = silent) -> list[S
         names = options.checked(tuple(wanted))
         rows = _ROWS if options.limit is None else options.limit
         reports = _reports(profiles, names, options, rows)
+        notes = unread.notes()
         if left_out:
             text = f"long recording; reports left out unless named: {', '.join(left_out)}"
             say(text)
             # The message on stderr is not part of the page, so the page has a note.
-            note = Note("reports-left-out", Severity.INFO, text)
-            reports[0] = replace(reports[0], notes=(*reports[0].notes, note))
+            notes.append(Note("reports-left-out", Severity.INFO, text))
+        if notes:
+            reports[0] = replace(reports[0], notes=(*reports[0].notes, *notes))
         if options.names or len(profiles) > 1:
             return reports
         return [*info_reports(profiles[0]), *reports]
+
+
+def _store_of_folder(
+    target: Target, options: ReportOptions, stack: ExitStack, unread: inputs.UnreadFiles
+) -> Path | None:
+    # A page has its reports side by side, and looks twice at each profile: those of a folder or of a glob
+    # are imported, for as long as the stack is open. None: the target is a store or one recording.
+    named = target.paths if isinstance(target, Files) else globbed(target)
+    where = split_target(target)[0]
+    paths = [*(named or ())]
+    if not paths and isinstance(where, Path) and where.is_dir():
+        paths = [where]
+    if not paths or inputs.only_recording(paths) is not None:
+        return None
+    say = unread.say
+    store = Path(stack.enter_context(TemporaryDirectory(prefix="nsysconv-"))) / "run.db"
+    result = import_targets(
+        paths, store, ImportOptions(include=frozenset(options.include), say=say)
+    )
+    for file in result.files:
+        if isinstance(file.error, InputError):
+            unread.add(file.error)
+    for line in inputs.passed_lines(result.passed):
+        unread.say_at_end(f"skipped: {line}")
+    for line in inputs.missing_rank_lines(result.lost, alone=False):
+        say(line)
+    if not any(file.imported for file in result.files):
+        raise unread.nothing(str(target))
+    unread.end()
+    return store
 
 
 def _default_reports(profiles: Sequence[OpenProfile]) -> tuple[str, ...]:
