@@ -699,7 +699,7 @@ def test_a_comparison_shows_both_sides_and_what_changed(tmp_path: Path) -> None:
     assert answer in text[: text.index("kernel time")]
     assert "kernel time700 nsbefore 900 ns, −22.2 %" in text.replace("</dt>", "")
     assert "idle30.0 %before 10.0 %, +20.0 points" in text
-    assert "Kernels by name: kernel timegemm−200 ns400 ns200 nsbetter-54.0 … -45.7 %" in text
+    assert "Kernels by name: kernel time gemm−200 ns400 ns200 nsbetter-54.0 … -45.7 %" in text
     judged = [value for tag, name, value in page.attributes if (tag, name) == ("div", "class")]
     # window the same; busy has no better; of idle time one run shows nothing; kernels better.
     assert judged[:5] == ["same", "same", "same", "same", "better"]

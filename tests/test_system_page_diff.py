@@ -54,6 +54,27 @@ def shown(page: Page) -> str:
     return page.locator(".aligned .span").inner_text()
 
 
+# -- the first screen
+
+
+@pytest.mark.parametrize("width", [1440, 1024, 400])
+def test_the_greatest_changes_have_their_numbers_on_screen(
+    opened: Opened, tmp_path: Path, width: int
+) -> None:
+    """A name is cut where there is no room; changes, verdicts and intervals never are."""
+    name = "void at::native::multi_tensor_apply_kernel<" + "c10::BFloat16, " * 40 + "int>"
+    page = opened(both(tmp_path, (Kernel(0, 900_000, name=name),), (Kernel(0, 400_000, name=name),)))
+    page.set_viewport_size({"width": width, "height": 900})
+    table = page.locator(".changes table")
+    right = table.evaluate("e => e.parentElement.getBoundingClientRect().right")
+    cells = table.locator("tbody td:not(:first-child)")
+    assert cells.count() >= 5
+    for cell in cells.all():
+        assert cell.evaluate("e => e.scrollWidth <= e.clientWidth")
+        assert cell.evaluate("e => e.getBoundingClientRect().right") <= right
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
 # -- on one axis
 
 

@@ -197,13 +197,13 @@ def comparison_screen(reports: Sequence[Section]) -> Iterator[str]:
             yield from _limits(report)
         if report.name == "diff_overview":
             yield from _glance(report)
-    table_rows = [line for report in reports if is_change(report) for line in _greatest(report)]
-    if table_rows:
+    groups = [line for report in reports if is_change(report) for line in _greatest(report)]
+    if groups:
         yield "<h3>The greatest changes</h3>"
-        yield '<div class="scroll" role="region" tabindex="0" aria-label="The greatest changes">'
-        yield "<table><thead><tr><th class='t'>what<th class='t'>where<th>change<th>before<th>after"
-        yield "<th class='t'>verdict<th class='t'>interval</tr></thead><tbody>"
-        yield from table_rows
+        yield '<div class="scroll changes" role="region" tabindex="0" aria-label="The greatest changes">'
+        yield "<table><thead><tr><th class='t'>where<th>change<th>before<th>after"
+        yield "<th class='t'>verdict<th class='t'>interval</tr></thead>"
+        yield from groups
         yield "</table></div>"
 
 
@@ -303,6 +303,7 @@ def _change(column: Column, base: float, other: float) -> str:
 
 
 def _greatest(report: Section) -> Iterator[str]:
+    # The report is a row of its own: names have the width that numbers leave, and numbers all they need.
     main = compared_column(report)
     if main is None:
         return
@@ -311,14 +312,16 @@ def _greatest(report: Section) -> Iterator[str]:
         change = row[f"diff_{main}"]
         if i == _MOST_CHANGES or not change:
             break
-        what = f"{report.title.removeprefix('What changed: ')}: {column_words(main)}"
-        link = f'<a href="#{anchor(report.name)}">{escape(what)}</a>' if i == 0 else ""
+        if i == 0:
+            what = f"{report.title.removeprefix('What changed: ')}: {column_words(main)}"
+            link = f'<a href="#{anchor(report.name)}">{escape(what)}</a>'
+            yield f'<tbody><tr><th class="t" colspan="6" scope="rowgroup">{link}'
         labels = _labels(report, row)
         where = ", ".join(map(shortened, labels)) or "all"
         sign = "+" if change > 0 else "−"
         verdict = str(row["verdict"] or "–")
         yield (
-            f'<tr class="{verdict if verdict in ("better", "worse") else ""}"><td class="t">{link}'
+            f'<tr class="{verdict if verdict in ("better", "worse") else ""}">'
             f'<td class="t" title="{escape(", ".join(labels))}">{escape(where)}'
             f"<td>{sign}{amount(abs(change), unit)}"
             f"<td>{amount(row[f'before_{main}'], unit)}<td>{amount(row[f'after_{main}'], unit)}"
