@@ -190,4 +190,4 @@ def test_diff_writes_it(tmp_path: Path) -> None:
     assert "<details><summary>All tables</summary>\n\n" in made.out
     refused = run("diff", BASIC, BASIC, "kernels", "--brief", cwd=tmp_path)
     assert (refused.status, refused.out) == (2, "")
-    assert "--brief is a form of Markdown here" in refused.err
+    assert "--brief is a form of Markdown and of JSON" in refused.err

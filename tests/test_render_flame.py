@@ -38,9 +38,10 @@ def graphs_of(page: str) -> list[dict[str, Any]]:
     return [json.loads(data) for data in found]
 
 
-def names_in_table(page: str) -> list[str]:
-    """The first text of each row of the only table."""
-    return re.findall(r'<tr[^>]*>(?:<td>[^<]*)*<td class="t">([^<\n]*)', page)
+def names_in_table(page: str) -> list[tuple[int, str]]:
+    """How far the first text of each row of the only table is set in, and the text."""
+    found = re.findall(r'<tr[^>]*>(?:<td>[^<]*)*<td class="t"(?: style="[^"]*?(\d+)ch\)")?>([^<\n]*)', page)
+    return [(int(inset or 0), text) for inset, text in found]
 
 
 # -- where the boxes lie
@@ -100,10 +101,10 @@ def test_of_nothing_there_is_no_graph_but_the_table() -> None:
 
 def test_names_are_set_in_by_how_deep_they_lie() -> None:
     page = rendered([tree_report()])
-    assert names_in_table(page) == ["step", "  conv2d", "    add", "  add", "other"]
-    # Those that the report has set in stay as they are.
+    assert names_in_table(page) == [(0, "step"), (2, "conv2d"), (4, "add"), (2, "add"), (0, "other")]
+    # Spaces that a report has before its names say the same once.
     set_in = [(0, "step", 1, 9, 9), (1, "  conv2d", 1, 9, 9)]
-    assert names_in_table(rendered([tree_report(set_in)])) == ["step", "  conv2d"]
+    assert names_in_table(rendered([tree_report(set_in)])) == [(0, "step"), (2, "conv2d")]
 
 
 def test_each_rank_has_its_own_graph_and_no_more_than_can_be_seen() -> None:

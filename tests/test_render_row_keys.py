@@ -47,7 +47,7 @@ STAYS = {
     "grid", "block", "source", "source_file", "source_line",
     "operator", "shapes", "stack", "module", "registers_per_thread", "shared_bytes", "memory",
     "operators", "kernels", "types", "row", "function", "library", "file", "line", "oom",
-    "graph", "captured_in", "instance",
+    "graph", "captured_in", "instance", "time_class",
 }  # fmt: skip
 CHANGES = {
     "profile", "pid", "tid", "start_ns", "dur_ns", "api_start_ns",

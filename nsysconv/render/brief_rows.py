@@ -20,35 +20,37 @@ _NAME, _SENTENCE = 60, 160
 def render(reports: Sequence[Section], out: TextIO, options: Options) -> None:
     """Write `reports`: of each its `rows_total` and first rows, with the brief columns that have values.
 
-    No report has columns' descriptions: `nsysconv schema REPORT` prints these. What does not fit is cut,
-    rows of the longest report first.
+    No report has columns' descriptions: `nsysconv schema REPORT` prints these. What does not fit is cut:
+    rows of the longest report first, then reports that were not recorded, then the last ones.
     """
-    tables = [_rows(report) for report in reports]
-    shown = [len(rows) for rows in tables]
+    kept = [(report, _rows(report)) for report in reports]
     while True:
-        text = json.dumps(_document(reports, tables, shown), separators=(",", ":"))
-        most = max(shown, default=0)
-        if len(text.encode()) < MOST_BYTES or not most:
+        text = json.dumps(_document(reports, kept), separators=(",", ":"))
+        most = max((len(rows) for _, rows in kept), default=0)
+        if len(text.encode()) < MOST_BYTES or not kept:
             out.write(text + "\n")
             return
-        longest = shown.index(most)
-        shown[longest] = most * 3 // 4
+        recorded = [each for each in kept if each[0].table is not None]
+        if most > 1:
+            longest = next(rows for _, rows in kept if len(rows) == most)
+            del longest[most * 3 // 4 :]
+        elif 0 < len(recorded) < len(kept):
+            kept = recorded
+        else:
+            kept.pop()
 
 
 def _document(
-    reports: Sequence[Section], tables: Sequence[list[dict[str, Any]]], shown: Sequence[int]
+    reports: Sequence[Section], kept: Sequence[tuple[Section, list[dict[str, Any]]]]
 ) -> dict[str, Any]:
     notes = {note.slug: note for report in reports for note in report.notes}
     weightiest = sorted(notes.values(), key=lambda note: note.severity is not Severity.DROPPED)
     doubts = [note for note in weightiest if note.severity is not Severity.INFO][:_MOST_NOTES]
     return {
         "format": FORM,
-        "reports": [
-            _table(report, rows[:count])
-            for report, rows, count in zip(reports, tables, shown, strict=True)
-        ],
+        "reports": [_table(report, rows) for report, rows in kept],
         **({"notes": list(map(_note, doubts))} if doubts else {}),
-        "omitted": {"notes": len(notes) - len(doubts)},
+        "omitted": {"notes": len(notes) - len(doubts), "reports": len(reports) - len(kept)},
     }
 
 

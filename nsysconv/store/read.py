@@ -26,7 +26,7 @@ from nsysconv.facts import Fact
 from nsysconv.launch import cores
 from nsysconv.notes import Note, Severity
 from nsysconv.phases import phase
-from nsysconv.report import MISSING, ProfileRef
+from nsysconv.report import MISSING, ProfileRef, values_of
 from nsysconv.store.connection import Connection, Row, TextColumn
 from nsysconv.store.text_tests import TextTest
 from nsysconv.threads import Threads
@@ -175,11 +175,13 @@ class Profile:
     def _found_at_import(self) -> Examination:
         found: dict[tuple[str, int], list[Array]] = {}
         for batch in self.batches(schema.implausible.name, _ROWS_OF_BLOCK, _IMPLAUSIBLE):
-            tables = batch.column(0).dictionary_encode()
-            table, reason, place = tables.indices.to_numpy(), *map(np.asarray, batch.columns[1:])
-            for number, why in {*zip(table.tolist(), reason.tolist(), strict=True)}:
-                key = tables.dictionary[number].as_py(), why
-                found.setdefault(key, []).append(place[(table == number) & (reason == why)] - 1)
+            names = batch.column(0).to_pylist()
+            tables = sorted(set(names))
+            number = np.fromiter(map(tables.index, names), np.int64, len(names))
+            reason, place = map(values_of, batch.columns[1:])
+            for at, why in {*zip(number.tolist(), reason.tolist(), strict=True)}:
+                key = tables[at], why
+                found.setdefault(key, []).append(place[(number == at) & (reason == why)] - 1)
         rows = {key: np.sort(np.concatenate(places)) for key, places in found.items()}
         lost = rows.pop(("api_call", WORK), np.empty(0, np.int64))
         times, sizes = ({t: at for (t, why), at in rows.items() if why == r} for r in (TIME, SIZE))

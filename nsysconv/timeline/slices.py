@@ -6,9 +6,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
+from numbers import Integral
 from typing import Any
-
-import numpy as np
 
 from nsysconv.errors import UsageError
 
@@ -217,7 +216,7 @@ def _text(name: str, value: Any) -> str | None:
         value = value.pattern
     if value is None or isinstance(value, str):
         return value
-    if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
+    if isinstance(value, Integral) and str(value) not in ("True", "False"):
         return str(value)
     raise UsageError(f"{name}={value!r} is no text", hint=f"For example: {name}='3'")
 
@@ -230,12 +229,13 @@ def _integer(name: str, value: Any) -> int:
 
 
 def _integers(name: str, value: Any) -> tuple[int, ...]:
-    one = isinstance(value, (str, int, float, np.generic)) or not isinstance(value, Iterable)
+    one = isinstance(value, str) or not isinstance(value, Iterable)
     return tuple(_integer(name, each) for each in ([value] if one else value))
 
 
 def _flag(name: str, value: Any) -> bool:
-    if not isinstance(value, (bool, np.bool_)):
+    # numpy's are written so, too; it is not imported for them.
+    if isinstance(value, str) or str(value) not in ("True", "False"):
         raise UsageError(f"{name}={value!r} is neither true nor false", hint=f"{name}=True")
     return bool(value)
 
