@@ -76,7 +76,7 @@ def test_levels_spread_and_change_by_hand(tmp_path: Path) -> None:
     assert change == {
         "metric": "overview.kernel_sum_ns per step", "row": None, "run": "run10", "kind": "real",
         "verdict": "worse", "change": "1.00 µs → 1.11 µs (+10.0 %)", "runs": "10:10", "why": None,
-        "recorded": "1970-01-01 10:00:00 UTC", "change_pct": pytest.approx(10.0),
+        "recorded": "1970-01-01 10:00:00 UTC", "base_run": "run9", "change_pct": pytest.approx(10.0),
         "before_med": 1_005.0, "after_med": 1_105.5, "unit": "ns"}  # fmt: skip
 
 
@@ -185,6 +185,7 @@ def test_a_run_alone_is_noise(tmp_path: Path) -> None:
     write_runs(tmp_path / "runs.db", lengths)
     (series,), (change,) = both(tmp_path / "runs.db", KERNELS)
     assert (change["run"], change["kind"], change["verdict"]) == ("run7", "noise", None)
+    assert change["base_run"] is None
     assert change["change_pct"] == pytest.approx(30, abs=0.5)
     assert series["since"] is None
 
@@ -260,6 +261,8 @@ def test_formats(tmp_path: Path) -> None:
     text = run("history", "runs.db", cwd=tmp_path)
     assert text.status == 0
     assert "+20.0 %" in text.out
+    hint = "→ what changed: nsysconv diff runs.db@run9 runs.db@run10 contributors"
+    assert text.out.splitlines()[-1] == hint
     found = json.loads(run("history", "runs.db", KERNELS, "-f", "json", cwd=tmp_path).out)
     assert [each["report"] for each in found["reports"]] == ["history", "change_points"]
     assert found["reports"][1]["rows"][0]["run"] == "run10"

@@ -7,8 +7,9 @@ import json
 import os
 import platform
 import re
+import shlex
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,7 +32,7 @@ from nsysconv.render.contract import Options, Render
 from nsysconv.render.json import columns_schema
 from nsysconv.store.checksums import NOT_RECORDED
 from nsysconv.store.filesystem import follow_links, require_folder, write_atomically
-from nsysconv.store.location import local_path, split_target
+from nsysconv.store.location import local_path, redacted_target, split_target
 from nsysconv.timeline.slices import Slice
 
 if TYPE_CHECKING:
@@ -315,11 +316,24 @@ def history(
     destination = parse_destination(format_name, output, ("history", "change_points"))
     begin_work()
     rows = (ROWS_FOR_PEOPLE if destination.for_people else 0) if limit is None else limit
-    found = [each.limited(rows) for each in make()]
-    if destination.for_people and not wide:
-        found = [each.briefly() for each in found]
+    made = make()
+    found = [each.limited(rows) for each in made]
+    if destination.for_people:
+        found = [*(found if wide else (each.briefly() for each in found)), *_next(source, made[-1])]
     write(found, destination, source, wide=wide)
     return 0
+
+
+def _next(store: str, changes: Section) -> Iterator[Section]:
+    # A line on what to ask about the largest change that is one of the program.
+    found = [row for row in changes.rows() if row["base_run"] is not None]
+    if found:
+        from nsysconv.present.answer import words
+
+        row = max(found, key=lambda row: abs(row["change_pct"] or 0.0))
+        place = redacted_target(split_target(store)[0])
+        sides = " ".join(shlex.quote(f"{place}@{row[name]}") for name in ("base_run", "run"))
+        yield words("next", [f"→ what changed: nsysconv diff {sides} contributors"])
 
 
 def why(

@@ -342,6 +342,9 @@ _CHANGES = (
         "why", Unit.TEXT, "What changed in the environment, or how many rows did.", optional=True
     ),
     Column("recorded", Unit.TEXT, "When the run was recorded; null: not recorded.", brief=False),
+    Column(
+        "base_run", Unit.TEXT, "Last run before the change; null: noise, environment.", brief=False
+    ),
     Column("change_pct", Unit.PCT, "The change as a share of the median before.", brief=False),
     Column("before_med", Unit.REAL, "Median before.", brief=False),
     Column("after_med", Unit.REAL, "Median after.", brief=False),
@@ -375,7 +378,9 @@ def changes_report(changes: Sequence[LevelChange], runs: Sequence[Run]) -> Repor
         keys = each.series.metric, each.series.row or None, run.label
         shown = each.kind, _verdict(each), words, "{}:{}".format(*each.counts), each.why or None
         recorded = None if run.recorded_ns is None else utc(run.recorded_ns)
-        rows.append((*keys, *shown, recorded, share, each.before, each.after, unit.value))
+        before = each.series.places.index(each.place) - 1
+        base = runs[each.series.places[before]].label if before >= 0 and _verdict(each) else None
+        rows.append((*keys, *shown, recorded, base, share, each.before, each.after, unit.value))
     return _report("change_points", "Changes", _CHANGES, rows)
 
 
