@@ -146,7 +146,7 @@ def _whence(row: Row) -> Iterator[str]:
         on = f" on {_thread(row)}" if row["tid"] is not None else ""
         began = f"at {moment(row['call_start_ns'])} for {_time(row['call_dur_ns'])}"
         yield _named("which was launched by " if is_gap else "launched by ", row, "call", on)
-        yield f"{_INDENT}{began}{_latency(row)}"
+        yield from _wrapped(f"{began}{_latency(row)}", 2)
     elif row["kind"] in ("kernel", "memcpy", "memset", "graph_launch", "gap"):
         yield "the launch of that was not recorded" if is_gap else "its launch was not recorded"
     if row["caller"] is not None:
