@@ -310,8 +310,9 @@ def test_a_run_is_computed_once(
     series, _ = both(store, KERNELS)
     assert series[0]["level_med"] == 1_500
     (path,) = [p for p in own_cache.iterdir() if len(json.loads(p.read_text())) == 2]
-    path.write_text("{")
-    assert both(store, KERNELS) == (series, [])
+    for damaged in ("{", "5", "[[]]"):
+        path.write_text(damaged)
+        assert both(store, KERNELS) == (series, [])
 
 
 def test_without_a_cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

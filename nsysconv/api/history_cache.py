@@ -29,7 +29,7 @@ class HistoryCache:
         key = _digest(store, _program(), *map(str, asked))
         self._path = _folder() / f"history-{key[:32]}.json"
         self._kept: dict[str, list[tuple[str, str, float]]] = {}
-        with suppress(OSError, ValueError):
+        with suppress(OSError, ValueError, TypeError):
             self._kept = dict(json.loads(self._path.read_text(encoding="utf-8")))
         self._new = False
 
