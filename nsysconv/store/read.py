@@ -175,13 +175,11 @@ class Profile:
     def _found_at_import(self) -> Examination:
         found: dict[tuple[str, int], list[Array]] = {}
         for batch in self.batches(schema.implausible.name, _ROWS_OF_BLOCK, _IMPLAUSIBLE):
-            names = batch.column(0).to_pylist()
-            tables = sorted(set(names))
-            number = np.fromiter(map(tables.index, names), np.int64, len(names))
+            table = np.array(batch.column(0).to_pylist())
             reason, place = map(values_of, batch.columns[1:])
-            for at, why in {*zip(number.tolist(), reason.tolist(), strict=True)}:
-                key = tables[at], why
-                found.setdefault(key, []).append(place[(number == at) & (reason == why)] - 1)
+            for key in {*zip(table.tolist(), reason.tolist(), strict=True)}:
+                mine = (table == key[0]) & (reason == key[1])
+                found.setdefault(key, []).append(place[mine] - 1)
         rows = {key: np.sort(np.concatenate(places)) for key, places in found.items()}
         lost = rows.pop(("api_call", WORK), np.empty(0, np.int64))
         times, sizes = ({t: at for (t, why), at in rows.items() if why == r} for r in (TIME, SIZE))
