@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -499,3 +500,31 @@ def test_of_what_a_call_launched_some_may_not_be_in_the_page(
     kernels = [Kernel(start, start + 100, 1, name=f"k{i}") for i, start in starts]
     page = opened(page_of(tmp_path, Call(100, 200, 1), *kernels), fragment="#event=api_call:1")
     assert said(page)[1].startswith(words)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_names_have_contrast_to_their_boxes(opened: Opened, scheme: str) -> None:
+    """4.5 to 1, what WCAG asks of small letters, on each class and each of its three shades."""
+    page = opened(ROWS, color_scheme=scheme)
+    pairs = page.evaluate("""() => {
+      const paint = drawing.colors();
+      const classes = ["computation", "communication", "memcpy", "memset", "migration"];
+      return classes.flatMap((name) => [1, 0.82, 0.66].map((shade) => {
+        const color = drawing.mix(paint.of_class(name), paint.bg, shade);
+        return [color, drawing.mix(drawing.ink(color), drawing.ink(color), 1)];
+      }));
+    }""")
+    assert len(pairs) == 15
+    assert {contrast(*pair) >= 4.5 for pair in pairs} == {True}
+
+
+def contrast(one: str, other: str) -> float:
+    """The contrast of two colors `rgb(r g b)` by WCAG 2."""
+    dark, light = sorted(map(luminance, (one, other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def luminance(color: str) -> float:
+    parts = [int(part) / 255 for part in re.findall(r"\d+", color)]
+    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))

@@ -25,10 +25,26 @@ const drawing = (() => {
       series: [0, 1, 2, 3, 4, 5, 6, 7, 8].map((i) => of(`--s${i}`)) };
   }
 
-  // A color, `#rrggbb` or what this returns, so much of it over another.
+  // Red, green and blue of a color, `#rrggbb` or what `mix` returns.
+  function parts(color) {
+    return color.startsWith("rgb") ? color.match(/\d+/g).map(Number)
+      : (color.length < 7 ? color.replace(/\w/g, "$&$&") : color).match(/\w\w/g).map((n) => parseInt(n, 16));
+  }
+
+  // The relative luminance of a color, as WCAG 2 defines it.
+  function luminance(color) {
+    const linear = parts(color).map((n) => n / 255).map((n) => n <= 0.04045 ? n / 12.92 : ((n + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2];
+  }
+
+  // Black or white, what reads better on a color: one of them has a contrast of 4.58 to 1 at least.
+  function ink(color) {
+    const light = luminance(color);
+    return 1.05 / (light + 0.05) > (light + 0.05) / 0.05 ? "#fff" : "#000";
+  }
+
+  // So much of a color over another.
   function mix(color, under, share) {
-    const parts = (text) => text.startsWith("rgb") ? text.match(/\d+/g).map(Number)
-      : (text.length < 7 ? text.replace(/\w/g, "$&$&") : text).match(/\w\w/g).map((n) => parseInt(n, 16));
     const [over, below] = [parts(color), parts(under)];
     return `rgb(${over.map((n, i) => Math.round(n * share + below[i] * (1 - share))).join(" ")})`;
   }
@@ -157,5 +173,5 @@ const drawing = (() => {
     }
   }
 
-  return { shown_part, gestures, keys, duration, moment, colors, mix, clear, write, keep_drawn };
+  return { shown_part, gestures, keys, duration, moment, colors, ink, mix, clear, write, keep_drawn };
 })();

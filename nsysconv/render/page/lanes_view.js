@@ -120,6 +120,7 @@ const lanes_view = (() => {
         label.painted = paint.bg;
         label.color = color_of(label, data, paint);
         label.faint = drawing.mix(label.color, paint.bg, 0.2);
+        label.ink = drawing.ink(label.color);
       }
       const color = marked && marked !== label ? label.faint : label.color;
       if (!boxes.has(color)) boxes.set(color, []);
@@ -183,8 +184,7 @@ const lanes_view = (() => {
     }
     pen.font = "11px system-ui, sans-serif";
     for (const { text, label, left, y, room } of names) {
-      const is_quiet = label.kind >= data.gpu || (marked && marked !== label);
-      pen.fillStyle = is_quiet ? paint.fg : paint.bg;
+      pen.fillStyle = marked && marked !== label ? paint.fg : label.ink;
       drawing.write(pen, text, left, y, room, ROW);
     }
     if (view.chosen) outline(pen, paint, view, data, x_of);
