@@ -40,8 +40,9 @@ def graphs_of(page: str) -> list[dict[str, Any]]:
 
 def names_in_table(page: str) -> list[tuple[int, str]]:
     """How far the first text of each row of the only table is set in, and the text."""
-    found = re.findall(r'<tr[^>]*>(?:<td>[^<]*)*<td class="t"(?: style="[^"]*?(\d+)ch\)")?>([^<\n]*)', page)
-    return [(int(inset or 0), text) for inset, text in found]
+    inset = r'(?: style="[^"]*?(\d+)ch\)")?'
+    found = re.findall(rf'<tr[^>]*>(?:<td>[^<]*)*<td class="t"{inset}>([^<\n]*)', page)
+    return [(int(width or 0), text) for width, text in found]
 
 
 # -- where the boxes lie
