@@ -170,8 +170,10 @@ def _few_colors(png: bytes) -> bytes:
     from PIL import Image
 
     out = io.BytesIO()
-    colors = Image.open(io.BytesIO(png)).convert("RGB").quantize(256, dither=Image.Dither.NONE)
-    colors.save(out, "PNG", optimize=True)
+    # The usual way merges colors of few pixels, such as those of a legend.
+    rare_too = Image.Quantize.MAXCOVERAGE
+    picture = Image.open(io.BytesIO(png)).convert("RGB")
+    picture.quantize(256, rare_too, dither=Image.Dither.NONE).save(out, "PNG", optimize=True)
     return out.getvalue()
 
 
