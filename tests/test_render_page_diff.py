@@ -344,3 +344,11 @@ def test_the_rows_go_to_json(tmp_path: Path, name: str) -> None:
     keys = [row["key"] for row in found["rows"]]
     assert len(set(keys)) == len(keys)
 
+
+
+def test_the_greatest_changes_name_a_class_of_lengths_by_where_it_begins(tmp_path: Path) -> None:
+    write(tmp_path / "a.db", Kernel(0, 10), Kernel(60_010, 60_020), label="a")
+    write(tmp_path / "b.db", Kernel(0, 10), Kernel(11, 21), label="b")
+    found = api.compare(tmp_path / "a.db", tmp_path / "b.db", ["idle_summary"], for_page=True)
+    text = rendered([found.headline, *found.reports])
+    assert "no_op, from 10.00 µs" in text

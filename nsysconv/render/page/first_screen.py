@@ -281,12 +281,20 @@ def _glance(report: Section) -> Iterator[str]:
 
 
 def _labels(report: Section, row: dict[str, Any]) -> list[str]:
-    keys = (column for column in report.columns if column.key)
     return [
-        f"{column_words(key.name)} {row[key.name]}" if key.unit is Unit.ID
-        else amount(row[key.name], key.unit) if key.kind != "text" else str(row[key.name])
-        for key in keys if row[key.name] is not None
-    ]  # fmt: skip
+        _label(column, row[column.name])
+        for column in report.columns
+        if column.key and row[column.name] is not None
+    ]
+
+
+def _label(key: Column, value: Any) -> str:
+    if key.kind == "text":
+        return str(value)
+    name = column_words(key.name)
+    if name == "bucket":
+        return f"from {amount(value, key.unit)}"
+    return f"{name} {value}" if key.unit is Unit.ID else amount(value, key.unit)
 
 
 def _judged(row: dict[str, Any], name: str) -> str:
