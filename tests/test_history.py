@@ -227,6 +227,7 @@ def test_some_of_the_runs(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("metric", [
     "overview", "nothing.kernel_sum_ns", "overview.nothing", "overview.device", "kernels[/(/].avg_ns",
+    "kernels[/a/b/].avg_ns",
 ])  # fmt: skip
 def test_unknown_metrics(tmp_path: Path, metric: str) -> None:
     write_runs(tmp_path / "runs.db", [1_000])

@@ -207,9 +207,9 @@ def test_the_report_takes_a_file_of_rules(tmp_path: Path) -> None:
         ("[[rule]]\ncategory = 'a'\npatterns = 'b'", "rule 1: no patterns for a", "patterns"),
         ("[[rule]]\ncategory = 'a'\npattern = ['b']", "rule 1: unknown key 'pattern'", "category, p"),
         ("[[rule]]\ncategory = 'a'\npatterns = ['b', 'c(']",
-         "mine.toml, rule 1, pattern 2: 'c(' is no regular expression: missing )", "Escape"),
-        ("[[rule]]\ncategory = 'a'\npatterns = [3]", "pattern 1: 3 is no regular expr", "Escape"),
-        ("[[rule]]\ncategory = 'a'\npatterns = ['']", "pattern 1: '' is no regular expr", "Escape"),
+         "mine.toml, rule 1, pattern 2: 'c(' is not a regular expression: missing )", "Escape"),
+        ("[[rule]]\ncategory = 'a'\npatterns = [3]", "pattern 1: 3 is not a regular expr", "Escape"),
+        ("[[rule]]\ncategory = 'a'\npatterns = ['']", "pattern 1: '' is not a regular expr", "Escape"),
     ],
 )  # fmt: skip
 def test_a_wrong_file_is_refused_with_the_place(

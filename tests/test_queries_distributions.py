@@ -58,7 +58,7 @@ def test_a_histogram_of_chosen_names_of_a_slice_and_by_device() -> None:
               Kernel(None, None, name="f"))  # fmt: skip
     assert [row["name"] for row in answers("cuda_gpu_kern_hist:name=^ge", *events)] == ["gemm"]
     assert answers("cuda_gpu_kern_hist:name=nothing", *events) == []
-    with pytest.raises(UsageError, match="no regular expression"):
+    with pytest.raises(UsageError, match="not a regular expression"):
         answers("cuda_gpu_kern_hist:name=(", *events)
     # A kernel that the slice cuts counts whole, and statistics are of the slice.
     (row,) = answers("cuda_gpu_kern_hist:name=f", *events, time=(50, 60))

@@ -549,7 +549,7 @@ def test_rows_of_a_kind_are_left_out(
     ({"devices": (2,)}, "no device 2"), ({"devices": (0, 2, 3)}, "no device 2, 3"),
     ({"streams": (1,)}, "no stream 1"), ({"processes": (3,)}, "no process 3"),
     ({"ranks": (0,)}, "no rank 0"), ({"threads": (7,)}, "no thread 7"),
-    ({"name": "("}, "no regular expression"), ({"ranks": (4,), "processes": (2,)}, "empty"),
+    ({"name": "("}, "not a regular expression"), ({"ranks": (4,), "processes": (2,)}, "empty"),
 ])  # fmt: skip
 @pytest.mark.parametrize("report", ["overview", "processes", "cuda_api_sum"])
 def test_what_the_profile_does_not_have(part: dict[str, Any], message: str, report: str) -> None:

@@ -148,7 +148,7 @@ def test_on_two_devices_a_step_ends_with_the_last() -> None:
 
 @pytest.mark.parametrize(("kernel", "what"), [
     ("nothing", "fewer than two kernels match 'nothing'"),
-    ("[", "is no regular expression"),
+    ("[", "is not a regular expression"),
 ])  # fmt: skip
 @pytest.mark.parametrize("report", ["steps", "gpu_utilization:by=step"])
 def test_kernels_that_make_no_steps(report: str, kernel: str, what: str) -> None:

@@ -27,6 +27,7 @@ from nsysconv.importers.contract import Importer, Options
 from nsysconv.importers.probe import Probe
 from nsysconv.launch import cores, dimensions_in
 from nsysconv.notes import Note, Severity
+from nsysconv.regex import regular_expression
 from nsysconv.store.filesystem import private_folder
 from nsysconv.store.location import reading, writing
 from nsysconv.store.merging import StoredProfile, StoredRun, stored_profiles
@@ -282,11 +283,7 @@ class ImportOptions:
         text, hint = self.rank_from, r"Its first group is the rank: --rank-from 'train\.(\d+)\.'"
         if text is None:
             return None
-        try:
-            pattern = re.compile(text)
-        except (re.error, OverflowError, RecursionError) as error:
-            what = f"--rank-from {text!r} is no regular expression: {error}"
-            raise UsageError(what, hint=hint) from None
+        pattern = regular_expression(text, f"--rank-from {text!r}", hint=hint)
         if not pattern.groups:
             raise UsageError(f"--rank-from {text!r} has no group", hint=hint)
         return pattern

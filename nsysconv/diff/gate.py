@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 import re
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal
 
 from nsysconv.diff.change import Change, Number, undecided_words
+from nsysconv.diff.metrics import ESCAPES, METRIC, metric_parts
 from nsysconv.errors import UsageError, available_hint
 from nsysconv.report import Column, Report, Unit, human, report_table, scale_for
 
@@ -54,13 +54,10 @@ _MEASURES = {
 }
 
 # A `:` may stand in the expression, so the expression is taken whole before the limit is looked for.
-_METRIC_AND_LIMIT = re.compile(
-    r"(?P<report>[^.:\[]+)(?:\[/(?P<pattern>(?:[^/\\]|\\.)*)/\])?\.(?P<column>[^:]+):(?P<limit>.*)",
-    re.DOTALL,
-)
+_METRIC_AND_LIMIT = re.compile(f"{METRIC}:(?P<limit>.*)", re.DOTALL)
 _GRAMMAR = (
     "Write METRIC:LIMIT, for example overview.kernel_sum_ns:3% or "
-    r"kernels[/gemm/].kernel_sum_ns:2ms; a / inside the expression is written \/."
+    f"kernels[/gemm/].kernel_sum_ns:2ms; {ESCAPES}"
 )
 _AMOUNT = re.compile(r"\s*(?P<sign>-?)(?P<number>[0-9]+(?:\.[0-9]+)?|\.[0-9]+)\s*(?P<unit>\S*)\s*")
 # Far more than any quantity has; Python itself refuses some thousands.
@@ -149,11 +146,8 @@ def parse_limit(text: str, columns: Mapping[str, Sequence[Column]], where: str =
     try:
         if match is None:
             raise UsageError(f"{text!r} is not a metric and its limit", hint=_GRAMMAR)
-        report, name = match["report"].strip(), match["column"].strip()
-        if report not in columns:
-            raise UsageError(f"no report {report!r}", hint=available_hint(report, list(columns)))
+        report, name, pattern = metric_parts(match, columns)
         column = _column(report, name, columns[report])
-        pattern = None if match["pattern"] is None else _pattern(match["pattern"])
         amount, kind = _amount(match["limit"], report, column)
     except UsageError as error:
         error.where = where
@@ -351,19 +345,6 @@ def _column(report: str, name: str, columns: Sequence[Column]) -> Column:
         why = "it identifies rows"
     hint = available_hint(name, metrics)
     raise UsageError(f"{report}.{name} cannot have a limit: {why}", hint=hint)
-
-
-def _pattern(source: str) -> re.Pattern[str]:
-    try:
-        with warnings.catch_warnings():
-            # Python warns of `[[` and the like, whose meaning is to change: better refused.
-            warnings.simplefilter("error", FutureWarning)
-            return re.compile(source)
-    except (re.error, FutureWarning, OverflowError, RecursionError) as error:
-        raise UsageError(
-            f"/{source}/ is not a regular expression: {error}",
-            hint=r"A sign that is meant as itself is written with \ before it, such as \( or \[.",
-        ) from error
 
 
 def _amount(text: str, report: str, column: Column) -> tuple[Number, LimitKind]:

@@ -15,14 +15,16 @@ from statistics import median
 from typing import Any, Literal
 
 from nsysconv.diff.change_points import LEAST_SEGMENT, change_points, outliers
+from nsysconv.diff.metrics import ESCAPES, METRIC, metric_parts
 from nsysconv.diff.rows import measures_of
 from nsysconv.errors import UsageError, available_hint
 from nsysconv.report import Column, Report, Unit, human, report_table, utc
 
 Kind = Literal["real", "environment", "machine", "noise"]
 
-_METRIC = re.compile(r"(?P<report>[^.:\[]+)(?:\[/(?P<pattern>.*)/\])?\.(?P<column>\w+)")
-_GRAMMAR = "Write REPORT.COLUMN, for example overview.kernel_sum_ns or kernels[/gemm/].avg_ns."
+_GRAMMAR = (
+    f"Write REPORT.COLUMN, for example overview.kernel_sum_ns or kernels[/gemm/].avg_ns; {ESCAPES}"
+)
 _LEVELS = "▁▂▃▄▅▆▇█"
 _TREND_WIDTH = 32
 # So many rows of a metric have to change alike before it is the machine that did.
@@ -112,21 +114,15 @@ class LevelChange:
 
 def parse_metric(text: str, columns: Mapping[str, Sequence[Column]]) -> Metric:
     """Parse `REPORT.COLUMN` or `REPORT[/regex/].COLUMN`; raise UsageError for the rest."""
-    match = _METRIC.fullmatch(text.strip())
+    match = re.fullmatch(METRIC, text.strip())
     if match is None:
         raise UsageError(f"{text!r} is not a metric", hint=_GRAMMAR)
-    report, name, pattern = match["report"], match["column"], match["pattern"]
-    if report not in columns:
-        raise UsageError(f"no report {report!r}", hint=available_hint(report, list(columns)))
+    report, name, pattern = metric_parts(match, columns)
     measures = {column.name: column for column in measures_of(columns[report])}
     if name not in measures:
         hint = available_hint(name, list(measures))
         raise UsageError(f"{report} has no column of numbers {name!r}", hint=hint)
-    try:
-        compiled = None if pattern is None else re.compile(pattern)
-    except re.error as error:
-        raise UsageError(f"/{pattern}/ is not a regular expression: {error}") from error
-    return Metric(text.strip(), report, measures[name], compiled)
+    return Metric(text.strip(), report, measures[name], pattern)
 
 
 def values_of(
@@ -203,17 +199,17 @@ def changes_of(series: Sequence[Series], runs: Sequence[Run]) -> list[LevelChang
         beside.setdefault((each.metric, each.environment), []).append(each)
     changes: list[LevelChange] = []
     for each in series:
-        changes += _border(each, groups[each.metric, each.row], runs)
+        changes += _border(each, groups[each.metric, each.row])
         others = [o for o in beside[each.metric, each.environment] if o is not each]
-        steps = zip(each.levels, each.levels[1:], strict=False)
         changes += [
-            _step(each, low, place, high, runs, others) for (low, place), (_, high) in steps
+            _step(each, low, place, high, runs, others)
+            for (low, place), (_, high) in pairwise(each.levels)
         ]
         changes += _noise(each)
     return sorted(changes, key=lambda change: change.kind == "noise")
 
 
-def _border(each: Series, of_row: Sequence[Series], runs: Sequence[Run]) -> Iterator[LevelChange]:
+def _border(each: Series, of_row: Sequence[Series]) -> Iterator[LevelChange]:
     # Where the first run of an environment follows one of another.
     first = each.places[0]
     earlier = [o for o in of_row if o.places[0] < first]

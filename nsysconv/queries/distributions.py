@@ -38,6 +38,7 @@ from nsysconv.queries.contract import (
 )
 from nsysconv.queries.event_lanes import kernel_ids_of
 from nsysconv.queries.split import BY_SPLIT, split_rows, spread_columns
+from nsysconv.regex import regular_expression
 from nsysconv.report import MISSING, Column, ProfileRef, Unit
 from nsysconv.timeline.annotations import START_END, shown_ranges
 from nsysconv.timeline.arrays import (
@@ -52,7 +53,6 @@ from nsysconv.timeline.arrays import (
 from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.pace import Events, Instances, instances, merged
 from nsysconv.timeline.projection import projection
-from nsysconv.timeline.step_rules import regular_expression
 from nsysconv.timeline.timeline import Timeline
 
 _NAME = "A regular expression that names of {} contain; without one {}."

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from nsysconv.errors import UsageError
+from nsysconv.regex import ESCAPE, regular_expression
 
 
 def read_rules(path: str, what: str, form: str) -> list[Any]:
@@ -43,11 +44,7 @@ def check_keys(table: Mapping[str, Any], known: set[str], place: str, form: str)
 
 def compiled(pattern: Any, place: str) -> re.Pattern[str]:
     """Return a pattern as a regular expression; raise UsageError where that fails."""
-    try:
-        if not isinstance(pattern, str) or not pattern:
-            raise ValueError("it is not text")
-        return re.compile(pattern)
-    except (ValueError, re.error) as error:
-        what = f"{pattern!r} is no regular expression: {error}"
-        hint = "Escape ( [ * + ? with \\ to mean the sign itself."
-        raise UsageError(what, where=place, hint=hint) from error
+    if not isinstance(pattern, str) or not pattern:
+        what = f"{pattern!r} is not a regular expression: it is not text"
+        raise UsageError(what, where=place, hint=ESCAPE)
+    return regular_expression(pattern, where=place)

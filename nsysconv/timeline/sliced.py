@@ -13,6 +13,7 @@ from nsysconv.codes import DIRECTIONS
 from nsysconv.errors import AbsentError, UsageError, available_hint
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity, merged
+from nsysconv.regex import regular_expression
 from nsysconv.report import MISSING
 from nsysconv.threads import cached_property
 from nsysconv.timeline.annotations import ranges, which_named
@@ -21,7 +22,6 @@ from nsysconv.timeline.events import ApiCalls, GpuOps, OpKind, Spans, row_times
 from nsysconv.timeline.intervals import Union, union
 from nsysconv.timeline.slice_times import SliceTimes, slice_times
 from nsysconv.timeline.slices import Slice
-from nsysconv.timeline.step_rules import regular_expression
 from nsysconv.timeline.timeline import Timeline, cached, cached_small
 from nsysconv.timeline.windows import Window, common, window_of
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nsysconv.errors import UsageError
 from nsysconv.facts import Fact
+from nsysconv.regex import regular_expression
 from nsysconv.report import MISSING
 from nsysconv.store.text_tests import may_be_step
 from nsysconv.timeline.annotations import name_pattern, ranges
@@ -164,15 +164,6 @@ def _ending(timeline: Timeline, rule: StepRule) -> Array:
     last = np.ones(len(order), bool)
     last[:-1] = (np.diff(replay) != 0) | (np.diff(device) != 0)
     return np.sort(found.place[order[last]])
-
-
-def regular_expression(text: str) -> re.Pattern[str]:
-    """Return the regular expression that somebody typed; raise UsageError if it has a mistake."""
-    try:
-        return re.compile(text)
-    except re.error as error:
-        what = f"{text!r} is no regular expression: {error}"
-        raise UsageError(what, hint="Escape ( [ * + ? with \\.") from error
 
 
 def step_names(timeline: Timeline, rule: StepRule) -> Iterator[str]:
