@@ -1,4 +1,4 @@
-"""How often `history` finds a change, and a gate on the last 20 runs decides; with simulated runs.
+"""Measure in simulated runs how often `history` finds a change, and a gate on the last 20 runs decides.
 
 python benchmarks/history_power.py             all tables (minutes)
 python benchmarks/history_power.py --critical  the critical values of diff/change_points.py, anew
@@ -99,7 +99,7 @@ def other_histories(count: int) -> Iterator[str]:
 
 
 def gate_on_last_runs(count: int) -> Iterator[str]:
-    """Yield rows of a table: the states of a limit of 3 %, of the same program and of one 5 % slower."""
+    """Yield rows of a table: how a limit of 3 % judges the same program, and a program 5 % slower."""
     yield "| spread of runs | new runs | unchanged: within | exceeded | +5 %: exceeded |"
     limit = "overview.kernel_sum_ns:3%"
     for number, spread in enumerate(simulated.SPREADS):

@@ -232,7 +232,7 @@ class Outcome(NamedTuple):
 
 
 class Pool:
-    """Hold recorded runs of one program, from which comparisons draw."""
+    """Hold recorded runs of a program, from which comparisons draw."""
 
     def __init__(
         self, stack: ExitStack, random: Random, spread: float, planted: Planted, runs: int

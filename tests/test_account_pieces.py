@@ -97,7 +97,7 @@ def test_what_cannot_be_cut_is_refused(spec: str) -> None:
 @pytest.fixture
 def small_blocks() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(arrays, "_BLOCK", 3)
+        patch.setattr(arrays, "BLOCK", 3)
         yield
 
 

@@ -118,7 +118,7 @@ def test_number_of_rows_at_a_time_changes_no_event(
     at_once = events("whole")
     monkeypatch.setattr(columns, "_ROWS", 3)
     monkeypatch.setattr(lanes, "_PIECE", 2)
-    monkeypatch.setattr(arrays, "_BLOCK", 2)
+    monkeypatch.setattr(arrays, "BLOCK", 2)
     monkeypatch.setattr(layout, "_FEW_GROUPS", few_groups)
     by_threes = events("pieces")
     assert sorted(by_threes) == sorted(at_once)

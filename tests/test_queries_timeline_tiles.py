@@ -224,7 +224,7 @@ def test_each_event_is_in_the_first_row_with_room(
     start, end = (np.array([event[i] for event in ordered], np.int64) for i in (0, 1))
     rows = Rows(MOST_ROWS)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(arrays, "_BLOCK", at_once)
+        patch.setattr(arrays, "BLOCK", at_once)
         found = [
             *rows.fit(start[:given_first], end[:given_first]),
             *rows.fit(start[given_first:], end[given_first:]),

@@ -203,7 +203,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def long_page(store: Path) -> str:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(html_report, "MOST_EVENTS", 300)
-        patch.setattr(html_report, "_MOST_GAPS", 20)
+        patch.setattr(html_report, "MOST_GAPS", 20)
         return rendered(api.page(store))
 
 

@@ -325,7 +325,7 @@ def test_idle_time_before_a_migration_is_the_host_s_in_a_part_of_it() -> None:
 @pytest.fixture
 def small_blocks() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(arrays, "_BLOCK", 3)
+        patch.setattr(arrays, "BLOCK", 3)
         yield
 
 

@@ -42,7 +42,7 @@ intervals = st.lists(
 def small_blocks() -> Iterator[None]:
     """Columns are looked at so few rows at a time that edges of blocks lie in them."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(arrays, "_BLOCK", 2)
+        patch.setattr(arrays, "BLOCK", 2)
         yield
 
 

@@ -80,7 +80,7 @@ some_intervals = st.lists(interval, max_size=12)
 def small_blocks() -> Iterator[None]:
     """Columns are looked at so few rows at a time that edges of blocks lie in them."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(arrays, "_BLOCK", 3)
+        patch.setattr(arrays, "BLOCK", 3)
         yield
 
 
@@ -321,7 +321,7 @@ def test_number_of_more_rows_than_are_looked_at_at_once() -> None:
 
 
 def test_number_of_more_pairs_than_32_bits_tell_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrays, "_BLOCK", 1 << 17)
+    monkeypatch.setattr(arrays, "BLOCK", 1 << 17)
     rising = np.arange(47_000)  # their product is more than 2^31
     numbers, (first, second) = factorize(rising, rising[::-1])
     assert all(map(np.array_equal, (numbers, first, second), (rising, rising, rising[::-1])))

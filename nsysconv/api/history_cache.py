@@ -22,7 +22,7 @@ from nsysconv.store.selection import RunRecord
 
 
 class HistoryCache:
-    """Values by run, of the same metrics and the same step rule (`asked`), of one store."""
+    """Keep the values of a store's runs, for the same metrics and the same step rule (`asked`)."""
 
     def __init__(self, store: str, asked: Sequence[object]) -> None:
         """Read what is kept; nothing where that is not possible."""

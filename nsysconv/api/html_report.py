@@ -53,6 +53,8 @@ MOST_EVENTS = 50_000
 """Single events on a page at most, or about so many of its parts: it stays small."""
 
 MOST_TILES = 150_000
+MOST_GAPS = 2000
+"""The longest gaps are drawn singly, wherever they are."""
 MOST_LENGTHS = 10_000
 """Rows of `event_durations`: a few of each name."""
 
@@ -234,8 +236,6 @@ def _reports(
 _EVENTS = "timeline_events"
 _ACCOUNT, _ACCOUNT_TILES = "timeline_account", "account_tiles"
 _MOST_POWER = 7
-_MOST_GAPS = 2000
-"""So many gaps are drawn one by one, wherever they are."""
 _MOST_ROWS = {
     _ACCOUNT: MOST_TILES,
     _ACCOUNT_TILES: MOST_TILES,
@@ -266,7 +266,7 @@ def _with_time_line(
             power -= 1
         of_parts = {
             _EVENTS: f"{_EVENTS}:parts={which}",
-            _ACCOUNT: f"{_ACCOUNT}:parts={which}:gaps={_MOST_GAPS}",
+            _ACCOUNT: f"{_ACCOUNT}:parts={which}:gaps={MOST_GAPS}",
             _ACCOUNT_TILES: f"{_ACCOUNT_TILES}:bins={FACTOR**power}:levels={power - 1}",
         }
         wanted = {spec: of_parts[spec.partition(":")[0]] for spec in in_parts}

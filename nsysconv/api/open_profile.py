@@ -192,6 +192,7 @@ class OpenProfile:
         `event` is an id, as `timeline_events`, `idle_gaps` and `findings` have it: its kind and its place
         among the profile's rows of that kind, from 1 (`kernel:5`); of a gap, its number (`gap:3`). The
         rest is as in `report`.
+
         Raises UsageError for the id of no event, NotRecorded where events of its kind are not recorded.
         """
         from nsysconv.queries.why.report import why

@@ -258,7 +258,7 @@ class DiffOptions(PartOptions):
 
     @classmethod
     def in_files(cls) -> dict[str, type]:
-        """Return the options that a file of limits may have, by type: those of one text, and of steps."""
+        """Return the options that a file of limits may have, with the type of each."""
         texts = {each.name: str for each in fields(cls) if each.type in ("str", "str | None")}
         return {**texts, "step_graph": bool}
 

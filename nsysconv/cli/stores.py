@@ -1,4 +1,4 @@
-"""The commands `nsysconv runs`, `nsysconv history` and `nsysconv forget`: the runs of one store."""
+"""The commands `nsysconv runs`, `nsysconv history` and `nsysconv forget`: the runs of a store."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class Part:
 
 @dataclass(frozen=True)
 class DeviceChange:
-    """Break down the change of one device's time, in ns: the changes of `parts` add up to other - base.
+    """Break down how the time of a device changed, in ns: the changes of `parts` add up to other - base.
 
     A side that has no such device took 0. Rank and device are None where devices are added up over them.
     """

@@ -304,20 +304,12 @@ def compute_steps(timeline: Timeline, request: Request) -> ColumnValues:
     return values_by_column(rows, STEP_COLUMNS[1:])
 
 
-_USES = {*GPU_OP_FACTS, *CALL_FACTS, *STEP_FACTS, Fact.OVERHEAD, Fact.RANKS}
 PHASES = Query(
     title="Time by phase",
     needs={Fact.KERNELS},
     any_of=STEP_FACTS,
-    uses=_USES,
+    uses={*GPU_OP_FACTS, *CALL_FACTS, *STEP_FACTS, Fact.OVERHEAD, Fact.RANKS},
     columns=COLUMNS,
     compute=compute,
 )
-PHASE_STEPS = Query(
-    title="Steps of phases",
-    needs={Fact.KERNELS},
-    any_of=STEP_FACTS,
-    uses=_USES,
-    columns=STEP_COLUMNS,
-    compute=compute_steps,
-)
+PHASE_STEPS = replace(PHASES, title="Steps of phases", columns=STEP_COLUMNS, compute=compute_steps)

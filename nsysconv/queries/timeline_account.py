@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
-from nsysconv.errors import UsageError
 from nsysconv.facts import Fact
 from nsysconv.queries.columns import BY_DEVICE, WINDOW, duration_column
 from nsysconv.queries.contract import GPU_OP_FACTS, Array, Option, Query, Request, Result
-from nsysconv.queries.event_lanes import extent
 from nsysconv.queries.idle_gaps import HOST_FACTS, GapNames, activities_of, longest_of
 from nsysconv.queries.timeline_events import asked_parts
-from nsysconv.queries.timeline_tiles import FACTOR, MOST_BINS
+from nsysconv.queries.timeline_tiles import FACTOR, TILE_OPTIONS, Grid, levels_that_fit
 from nsysconv.report import MISSING, Column, Unit
 from nsysconv.timeline import host_activity, idle
 from nsysconv.timeline.account_pieces import PIECE_CLASSES, AccountPieces, account_pieces
@@ -155,34 +152,23 @@ _TILE_COLUMNS = (
 
 def _tiles(timeline: Timeline, request: Request) -> Result:
     """Return one row per device, tile and class that occurs in it: the widest tiles first."""
-    bins, level_count = request.options["bins"], request.options["levels"]
-    if not 1 <= bins <= MOST_BINS:
-        raise UsageError(f"bins={bins}: there are 1 to {MOST_BINS} bins")
-    if level_count < 1:
-        raise UsageError(f"levels={level_count}: there is at least 1 level")
-    first, last = extent(timeline, request) or (0, 1)
-    last = max(last, first + 1)
-    width = -(-(last - first) // bins)
-    levels: list[list[tuple[int, Tiles]]] = [[] for _ in range(level_count)]
+    grid = Grid.of(timeline, request)
+    levels: list[list[tuple[int, Tiles]]] = [[] for _ in grid.widths]
     of_device = {each.device: each for each in idle.gaps(timeline, "no_op")}
     for device in timeline.devices:
         pieces = account_pieces(timeline, device, of_device.get(device))
-        for number, tiles in enumerate(_levels(pieces, (first, last), width, level_count)):
-            levels[number].append((device, tiles))
-    sizes = [sum(len(tiles) for _, tiles in level) for level in levels[::-1]]
-    shown = levels[::-1]
-    if request.limit:  # levels that are whole, but of the widest what there is room for
-        fitting = [size for size in accumulate(sizes) if size <= request.limit]
-        shown = shown[: max(len(fitting), 1)]
+        for level, tiles in zip(levels, _levels(pieces, grid), strict=True):
+            level.append((device, tiles))
+    widest_first = list(zip(grid.widths, levels, strict=True))[::-1]
+    sizes = [sum(len(tiles) for _, tiles in level) for _, level in widest_first]
     values: dict[str, list[Any]] = {column.name: [] for column in _TILE_COLUMNS[1:]}
-    for number, level in enumerate(shown):
-        wide = width * FACTOR ** (level_count - 1 - number)
+    for width, level in widest_first[: levels_that_fit(sizes, request.limit)]:
         for device, tiles in level:
             rank = timeline.rank_of(timeline.pids_on(device))
             values["rank"] += [rank] * len(tiles)
             values["device_id"] += [device] * len(tiles)
-            values["dur_ns"] += [wide] * len(tiles)
-            values["start_ns"] += (first + tiles.tile.astype(np.int64) * wide).tolist()
+            values["dur_ns"] += [width] * len(tiles)
+            values["start_ns"] += (grid.first + tiles.tile.astype(np.int64) * width).tolist()
             values["time_class"] += [PIECE_CLASSES[place] for place in tiles.label.tolist()]
             values["class_ns"] += tiles.time.tolist()
     if request.limit:
@@ -190,16 +176,14 @@ def _tiles(timeline: Timeline, request: Request) -> Result:
     return Result(values, sum(sizes))
 
 
-def _levels(
-    pieces: AccountPieces, ends: tuple[int, int], width: int, count: int
-) -> Iterator[Tiles]:
+def _levels(pieces: AccountPieces, grid: Grid) -> Iterator[Tiles]:
     # The tiles of each width, the narrowest first. Migrations may lie outside of all other events.
-    start, end = (np.clip(each, *ends) for each in (pieces.start, pieces.end))
+    start, end = (np.clip(each, *grid.ends) for each in (pieces.start, pieces.end))
     kept: Array = np.flatnonzero(end > start)
-    tiles = cut_into_tiles(start[kept], end[kept], pieces.place[kept], ends, width)
-    for number in range(count):
-        if number:
-            tiles = coarser(tiles, FACTOR)
+    tiles = cut_into_tiles(start[kept], end[kept], pieces.place[kept], grid.ends, grid.widths[0])
+    yield tiles
+    for _ in grid.widths[1:]:
+        tiles = coarser(tiles, FACTOR)
         yield tiles
 
 
@@ -207,14 +191,7 @@ ACCOUNT_TILES = Query(
     title="Account of each device in equal parts of the time",
     needs={Fact.KERNELS},
     uses={*GPU_OP_FACTS, Fact.API_LINKS, Fact.OVERHEAD},
-    options=(
-        Option("bins", 1000, f"In how many parts the time is cut, {MOST_BINS} at most."),
-        Option(
-            "levels",
-            1,
-            f"How many times it is cut, each time into parts {FACTOR} times as long as the time before.",
-        ),
-    ),
+    options=TILE_OPTIONS,
     columns=_TILE_COLUMNS,
     compute=_tiles,
 )

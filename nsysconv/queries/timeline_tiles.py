@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
@@ -63,29 +64,63 @@ COLUMNS = (
 )
 
 
+TILE_OPTIONS = (
+    Option("bins", 1000, f"In how many parts the time is cut, {MOST_BINS} at most."),
+    Option(
+        "levels",
+        1,
+        f"How many times it is cut, each time into parts {FACTOR} times as long as the time before.",
+    ),
+)
+"""The options of a report in equal parts of the time."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """How the time from `first` to `last` is cut into tiles: of which widths, the narrowest first."""
+
+    first: int
+    last: int
+    widths: tuple[int, ...]
+
+    @classmethod
+    def of(cls, timeline: Timeline, request: Request) -> Grid:
+        """Return what TILE_OPTIONS ask for; raise UsageError for numbers that cannot be."""
+        bins, level_count = request.options["bins"], request.options["levels"]
+        if not 1 <= bins <= MOST_BINS:
+            raise UsageError(f"bins={bins}: there are 1 to {MOST_BINS} bins")
+        if level_count < 1:
+            raise UsageError(f"levels={level_count}: there is at least 1 level")
+        first, last = extent(timeline, request) or (0, 1)
+        last = max(last, first + 1)
+        width = -(-(last - first) // bins)
+        return cls(first, last, tuple(width * FACTOR**level for level in range(level_count)))
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """Return when the time begins, and when it ends."""
+        return self.first, self.last
+
+
+def levels_that_fit(sizes: Sequence[int], limit: int) -> int:
+    """Return how many levels of tiles a limit leaves, of the first what there is room for; 0: all."""
+    fitting = [size for size in accumulate(sizes) if size <= limit]
+    return max(len(fitting), 1) if limit else len(sizes)
+
+
 def compute(timeline: Timeline, request: Request) -> Result:
     """Return one row per lane, row and tile with an event: the widest tiles first.
 
     A limit leaves out the narrower tiles, all of a width together.
     """
-    bins, level_count = request.options["bins"], request.options["levels"]
-    if not 1 <= bins <= MOST_BINS:
-        raise UsageError(f"bins={bins}: there are 1 to {MOST_BINS} bins")
-    if level_count < 1:
-        raise UsageError(f"levels={level_count}: there is at least 1 level")
-    named = labels(timeline, request)
-    first, last = extent(timeline, request) or (0, 1)
-    last = max(last, first + 1)
-    width = -(-(last - first) // bins)
-    cut = _Cut(first, last, width, level_count)
+    named, grid = labels(timeline, request), Grid.of(timeline, request)
+    cut = _Cut(grid)
     for lane, events in lanes(timeline, request, named):
         cut.add(lane, events)
     levels = cut.levels()
     sizes = [sum(len(rows["row"]) for _, rows in level) for level in levels]
-    if request.limit:  # levels that are whole, but of the widest what there is room for
-        fitting = [size for size in accumulate(sizes) if size <= request.limit]
-        levels = levels[: max(len(fitting), 1)]
-    shown = [of_lane for level in levels for of_lane in level]
+    fitting = levels[: levels_that_fit(sizes, request.limit)]
+    shown = [of_lane for level in fitting for of_lane in level]
     values: dict[str, Any] = {
         name: np.concatenate([np.empty(0, np.int64), *(rows[name] for _, rows in shown)])
         for name in _NUMBERS
@@ -105,14 +140,7 @@ TIMELINE_TILES = Query(
     title="Time line in equal parts: what was busiest on each lane",
     needs={Fact.KERNELS},
     uses=FACTS,
-    options=(
-        Option("bins", 1000, f"In how many parts the time is cut, {MOST_BINS} at most."),
-        Option(
-            "levels",
-            1,
-            f"How many times it is cut, each time into parts {FACTOR} times as long as the time before.",
-        ),
-    ),
+    options=TILE_OPTIONS,
     columns=COLUMNS,
     compute=compute,
 )
@@ -121,10 +149,9 @@ TIMELINE_TILES = Query(
 class _Cut:
     """The lanes, cut into tiles of several widths one after the other, for their events are many."""
 
-    def __init__(self, first: int, last: int, width: int, level_count: int) -> None:
-        """Cut the time from `first` to `last` into tiles of `width` ns, and of FACTOR times as many."""
-        self._ends = first, last
-        self._widths = [width * FACTOR**level for level in range(level_count)]
+    def __init__(self, grid: Grid) -> None:
+        """Cut into the tiles of a grid."""
+        self._ends, self._widths = grid.ends, grid.widths
         self._levels: list[list[tuple[Lane, Mapping[str, Array]]]] = [[] for _ in self._widths]
         self._lane: Lane | None = None
         self._rows = Rows(MOST_ROWS)

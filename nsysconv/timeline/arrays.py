@@ -13,13 +13,14 @@ from nsysconv.report import MISSING
 
 Array = np.ndarray
 
-_BLOCK = 1 << 17
+BLOCK = 1 << 17
+"""So many rows are computed at a time; results do not depend on it."""
 # If numbers lie no further apart than this, they are looked up in a table.
 _NEAR = 1 << 16
 # For so few groups, a search for each is faster than a sort of the members.
 _FEW_GROUPS = 4
 # A double counts integers exactly up to 2^53, and bincount is the fastest way to add.
-_EXACT = (1 << 53) // _BLOCK
+_EXACT = (1 << 53) // BLOCK
 
 
 @dataclass(frozen=True)
@@ -42,8 +43,8 @@ class Columns:
 
 def blocks(length: int) -> Iterator[slice]:
     """Yield slices that cover 0..length-1 in order, each small enough for the cache."""
-    for low in range(0, length, _BLOCK):
-        yield slice(low, min(low + _BLOCK, length))
+    for low in range(0, length, BLOCK):
+        yield slice(low, min(low + BLOCK, length))
 
 
 def batches(size: Array, most: int) -> Iterator[slice]:
@@ -189,13 +190,13 @@ def squares(ordered: Array, size: Array, means: Array, weights: Array | None = N
     """
     result = np.zeros(len(size))
     # Groups are added up in blocks of their own, as many at a time as fit in the cache.
-    pieces = -(-size // _BLOCK)
+    pieces = -(-size // BLOCK)
     group, place = np.repeat(np.arange(len(size)), pieces), np.arange(int(pieces.sum()))
     within = place - np.repeat(np.cumsum(pieces) - pieces, pieces)
-    first = np.repeat(np.cumsum(size) - size, pieces) + within * _BLOCK
-    length = np.minimum(np.repeat(size, pieces) - within * _BLOCK, _BLOCK)
+    first = np.repeat(np.cumsum(size) - size, pieces) + within * BLOCK
+    length = np.minimum(np.repeat(size, pieces) - within * BLOCK, BLOCK)
     until = np.cumsum(length)
-    for mine in batches(length, _BLOCK):
+    for mine in batches(length, BLOCK):
         rows = slice(int(first[mine.start]), int(until[mine.stop - 1]))
         distance = ordered[rows] - np.repeat(means[group[mine]], length[mine])
         distance *= distance
