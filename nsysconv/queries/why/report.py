@@ -494,8 +494,7 @@ class _Asked:
         return found
 
     def _step(self, pid: int, moment: int) -> str | None:
-        pattern = self.request.steps
-        return step_names_at(self.timeline, pattern, pid, np.array([moment]))[0]
+        return step_names_at(self.timeline, self.request.steps, pid, np.array([moment]))[0]
 
     def _launched(self, launched: Array, calls: int) -> dict[str, Any]:
         ops = self.timeline.ops
