@@ -215,7 +215,7 @@ def moments(one: Union) -> set[int]:
 def test_unions_by_each_moment(few_at_a_time: int, sets: list[list[tuple[int, int]]]) -> None:
     unions = [union_of(each) for each in sets]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("nsysconv.timeline.arrays._BLOCK", few_at_a_time)
+        patch.setattr("nsysconv.timeline.arrays.BLOCK", few_at_a_time)
         for one, other in combinations(unions, 2):
             rest = difference(one, other)
             assert moments(rest) == moments(one) - moments(other)
