@@ -65,8 +65,10 @@ def pid_namespace() -> int:
         return 0
 
 
-def alive(pid: int) -> bool:
-    """Return whether this PID namespace has a process of this number, whoever owns it."""
+def alive(pid: int) -> bool | None:
+    """Return whether this PID namespace has a process of this number, anybody's; None: not known."""
+    if os.name == "nt":  # what asks elsewhere would send Ctrl-C
+        return None
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -87,12 +89,12 @@ def _remove_left(left: Path, maker: str) -> None:
     match = _MAKER.fullmatch(maker)
     if match is not None and left.name.removesuffix("-journal") not in _IN_PROGRESS:
         namespace, pid = match.groups()
+        lives: bool | None = None
         if namespace == str(pid_namespace()):
             # A dead process may have had our number: what this process builds is in _IN_PROGRESS.
-            is_left = int(pid) == os.getpid() or not alive(int(pid))
-        else:
-            is_left = time.time() - _last_changed(left) > _OLD_S
-        if is_left:
+            lives = int(pid) != os.getpid() and alive(int(pid))
+        is_old = time.time() - _last_changed(left) > _OLD_S
+        if is_old if lives is None else not lives:
             _remove(left)
 
 

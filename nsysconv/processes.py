@@ -36,19 +36,30 @@ class _Process(subprocess.Popen[bytes]):
     def kill(self) -> None:
         # With the group goes what it started. Once it was waited for, its number may be another's.
         if self.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self.pid, signal.SIGKILL)
+            kill_group(self)
 
 
 def _start() -> _Process:
     # Ctrl-C reaches all processes of a terminal. This process ends the workers by closing their pipes;
     # they inherit a blocked SIGINT, because they could not ignore it before Python has started.
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
     command, pipe = [sys.executable, "-m", __name__], subprocess.PIPE
+    if not hasattr(signal, "pthread_sigmask"):  # Windows sends Ctrl-C to groups
+        group: int = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
+        return _Process(command, stdin=pipe, stdout=pipe, creationflags=group)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
     try:
         return _Process(command, stdin=pipe, stdout=pipe, process_group=0)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def kill_group(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process that leads a group, with its group; on Windows, which has none, it alone."""
+    with contextlib.suppress(ProcessLookupError):
+        if hasattr(os, "killpg"):
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            subprocess.Popen.kill(process)
 
 
 class Processes(Generic[Item, Result]):

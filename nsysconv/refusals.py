@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
-import resource
 from contextlib import ExitStack
 from pathlib import Path
 
 from nsysconv.errors import UsageError
 from nsysconv.partials import building
+from nsysconv.resource_limits import file_size_limit
 
 _REFUSALS = {
     errno.ENOSPC: ("the disk is full", "Free some space; nothing was changed."),
@@ -63,29 +63,25 @@ def write_failure(path: Path, *others: Path) -> OSError | None:
         with building(path) as trial:
             descriptor = os.open(trial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             try:
-                os.pwrite(descriptor, bytes(_WRITTEN_BYTES), size)
+                os.lseek(descriptor, size, os.SEEK_SET)
+                os.write(descriptor, bytes(_WRITTEN_BYTES))
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
     except OSError as error:
         return error
-    return file_too_large() if _limit() is not None else None
+    return file_too_large() if file_size_limit() is not None else None
 
 
 def exceeds_size_limit(path: Path) -> bool:
     """Return whether the file is larger than this process may write files."""
-    limit = _limit()
+    limit = file_size_limit()
     return limit is not None and path.stat().st_size > limit
 
 
 def file_too_large() -> OSError:
     """Return the system's error for a file that would become larger than any may."""
     return OSError(errno.EFBIG, os.strerror(errno.EFBIG))
-
-
-def _limit() -> int | None:
-    limit = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
-    return None if limit == resource.RLIM_INFINITY else limit
 
 
 def open_files_failure() -> OSError | None:

@@ -146,6 +146,28 @@ def pytest_unconfigure() -> None:
 _leaves_out_slow = False
 
 
+# Modules about what only POSIX has: signals, groups of processes, modes of files, shells, /proc.
+POSIX_ONLY = frozenset({
+    "test_capture", "test_capture_signals", "test_ci_gate", "test_cli", "test_cli_streams",
+    "test_docs_ci", "test_export", "test_faults_found", "test_faults_surroundings", "test_forget",
+    "test_hostile", "test_import_parallel", "test_importer_connections", "test_importer_kineto_damage",
+    "test_importer_nsys_paths", "test_importer_nsys_rep_secrets", "test_importer_nsys_untouched",
+    "test_page_reader_descriptors", "test_partials", "test_portable", "test_script_ends", "test_sql",
+    "test_store_atomic", "test_store_foreign", "test_store_interrupted", "test_store_network",
+    "test_store_publish", "test_store_refused", "test_threads", "test_workers",
+})  # fmt: skip
+collect_ignore = [f"{name}.py" for name in POSIX_ONLY] if os.name == "nt" else []
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks as portable what should pass on every system."""
+    for item in items:
+        others = item.get_closest_marker("slow") or item.get_closest_marker("system")
+        if others is None and item.path.stem not in POSIX_ONLY:
+            item.add_marker(pytest.mark.portable)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Sees whether slow cases are asked for, before the tests are collected."""
     global _leaves_out_slow

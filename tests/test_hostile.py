@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import gzip
 import json
 import os
@@ -19,6 +18,7 @@ from pathlib import Path
 import pytest
 from bounds import within
 from conftest import CHILD_ENVIRONMENT, NSYS, few
+from filelock import FileLock
 from golden_cases import run
 from hypothesis import given
 from hypothesis import strategies as st
@@ -320,13 +320,10 @@ def test_folders_of_killed_processes_are_swept(temporary: Path) -> None:
             os.utime(temporary / name, (old, old))
     with (temporary / "nsysconv-private-link").open("w"):
         pass
-    alive = os.open(temporary / "nsysconv-private-alive", os.O_RDONLY)
-    try:
-        fcntl.flock(alive, fcntl.LOCK_EX)
+    with FileLock(temporary / "nsysconv-private-alive" / ".lock"):
+        os.utime(temporary / "nsysconv-private-alive", (old, old))
         with private_folder():
             pass
-    finally:
-        os.close(alive)
     assert sorted(path.name for path in temporary.iterdir()) == sorted(
         [*names[1:], "nsysconv-private-link"])  # fmt: skip
 

@@ -21,6 +21,7 @@ STORE = COMMAND_LINE | {
     "sqlalchemy", "typing_extensions", "adbc_driver_manager", "adbc_driver_sqlite", "pyarrow",
     "cloudpickle", "numpy", "nvtx", "isal",
 }  # fmt: skip
+LOCKS = {"filelock"}  # a temporary folder is made
 TERMINAL = {"rich"}  # widths of what is printed as a table
 JSON = {"msgspec"}  # looking into, and reading, a file that may be a (gzipped) JSON trace
 SYMBOLS = {"cxxfilt"}  # names of kernels, where a log has symbols only
@@ -38,13 +39,13 @@ ALLOWED = {
     "profile --help": COMMAND_LINE,
     # The rows of a database are copied by the database: nothing that reads text.
     "import of an nsys export": STORE,
-    "import of an nsys report": STORE,
-    "import of a Kineto trace": STORE | JSON,
-    "import of an nvprof log": STORE | JSON | SYMBOLS,
+    "import of an nsys report": STORE | LOCKS,
+    "import of a Kineto trace": STORE | JSON | LOCKS,
+    "import of an nvprof log": STORE | JSON | SYMBOLS | LOCKS,
     "answer on a store": STORE | TERMINAL,
     "report of a store": STORE | TERMINAL,
     "report of an nsys export": STORE | TERMINAL,
-    "report of a Kineto trace": STORE | TERMINAL | JSON,
+    "report of a Kineto trace": STORE | TERMINAL | JSON | LOCKS,
     "report -f json": STORE,
     "report -o page.html": STORE,
     "diff of two stores": STORE | TERMINAL,

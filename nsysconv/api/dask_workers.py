@@ -12,7 +12,6 @@ import json
 import logging
 import os
 import pickle
-import signal
 import socket
 import subprocess
 import sys
@@ -31,7 +30,7 @@ from uuid import uuid4
 
 from nsysconv import __version__
 from nsysconv.errors import InputError, UsageError
-from nsysconv.processes import ProcessDiedError, pickled_outcome
+from nsysconv.processes import ProcessDiedError, kill_group, pickled_outcome
 from nsysconv.store.location import check_no_secret
 
 Item = TypeVar("Item")
@@ -366,8 +365,7 @@ def _silenced_loggers() -> Iterator[None]:
 
 def _kill_session(process: subprocess.Popen[bytes]) -> None:
     # A session is the process and all that it has started.
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
+    kill_group(process)
     for pipe in (process.stdin, process.stdout):
         if pipe is not None:
             pipe.close()

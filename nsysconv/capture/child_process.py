@@ -22,8 +22,11 @@ from enum import Enum
 from pathlib import Path, PurePath
 from types import FrameType
 
+from nsysconv.capture import check_system
 from nsysconv.errors import CaptureError
 from nsysconv.refusals import reason_of
+
+check_system()
 
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 PASSED_ON = (signal.SIGUSR1, signal.SIGUSR2)

@@ -9,7 +9,6 @@ import errno
 import gc
 import io
 import os
-import resource
 import select
 import signal
 import sys
@@ -24,6 +23,7 @@ from nsysconv.errors import UsageError
 from nsysconv.launch import cores
 from nsysconv.names import escaped, escaped_lines
 from nsysconv.refusals import reason_of
+from nsysconv.resource_limits import address_limit
 
 # -- how it runs
 
@@ -67,7 +67,7 @@ def _keep_freed_memory() -> None:
     # glibc, nothing happens.
     try:
         mallopt = ctypes.CDLL(None).mallopt
-    except (OSError, AttributeError):
+    except (OSError, AttributeError, TypeError):
         return
     # What a thread of its own arena frees, no other could reuse.
     mallopt(_M_ARENA_MAX, 1)
@@ -80,9 +80,9 @@ def check_addresses() -> None:
 
     Some of them crash then before they can say why: with two threads of numpy's own library below 440 MB.
     """
-    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    limit = address_limit()
     needed = _LIBRARIES_BYTES + _threads_of_numpy() * _THREAD_BYTES
-    if limit != resource.RLIM_INFINITY and limit < needed:
+    if limit is not None and limit < needed:
         raise UsageError(
             f"not enough memory: the limit of addresses is {limit >> 20} MB, and libraries alone take "
             f"{needed >> 20} MB",
@@ -98,7 +98,12 @@ def _threads_of_numpy() -> int:
 
 # -- signals
 
-ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+# Not every system has each of them.
+ENDING_SIGNALS = tuple(
+    number
+    for number in signal.Signals
+    if number.name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
+)
 _SAME_SIGNAL_S = 1.0
 """Signals that come within this count as one: terminals, `timeout` and batch systems send several."""
 _RAISE_AGAIN_S = 0.02
@@ -210,12 +215,17 @@ def secure_streams() -> None:
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115, PTH123
     if sys.stdout is sys.__stdout__ and isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout = _secured(sys.stdout, _Stdout)
+        sys.stdout = secured(sys.stdout, _Stdout)
     if sys.stderr is sys.__stderr__ and isinstance(sys.stderr, io.TextIOWrapper):
-        sys.stderr = _secured(sys.stderr, _Output)
+        sys.stderr = secured(sys.stderr)
 
 
-def _secured(stream: io.TextIOWrapper, kind: type[_Output]) -> io.TextIOWrapper:
+def secured(stream: io.TextIOWrapper, kind: type[_Output] = _Output) -> io.TextIOWrapper:
+    """Return a standard stream that is safe to use, in the place of this one."""
+    if not isinstance(getattr(stream.buffer, "raw", stream.buffer), io.FileIO):
+        # The console of Windows takes characters, and bytes only in its own code page.
+        stream.reconfigure(errors="backslashreplace")
+        return stream
     return io.TextIOWrapper(
         io.BufferedWriter(kind(stream.fileno(), "w", closefd=False)),
         encoding=stream.encoding,

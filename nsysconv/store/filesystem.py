@@ -3,7 +3,7 @@
 Something new gets its name only when it is complete, and never in another's place.
 
 A process that is killed cannot remove its temporary folder. So each is locked while it is in use, and
-whoever makes one removes those of the same user that nobody has locked: the kernel drops a lock with its
+whoever makes one removes those of the same user that nobody has locked: the system drops a lock with its
 process, in whatever container that was.
 
 On network file systems SQLite's own locks may hold on one host only, or not at all: Lustre mounted with
@@ -15,7 +15,6 @@ new store needs none: it grows under a name that nobody else uses.
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import re
 import shlex
@@ -25,7 +24,7 @@ import stat
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
@@ -59,11 +58,11 @@ def publish(partial: Path, path: Path) -> None:
         return
     flush(partial)
     try:
-        os.link(partial, path)
+        path.hardlink_to(partial)
     except FileExistsError:
         raise _appeared("file", path) from None
-    except OSError:
-        # A file system without hard links: rename, which is atomic but replaces.
+    except (OSError, NotImplementedError):
+        # A file system, or a system, without hard links: rename, which is atomic but replaces.
         if path.exists():
             raise _appeared("file", path) from None
         partial.rename(path)
@@ -71,7 +70,8 @@ def publish(partial: Path, path: Path) -> None:
 
 def flush(path: Path) -> None:
     """Have the system write a file to its disk. Raises OSError."""
-    descriptor = os.open(path, os.O_RDONLY)
+    # Some systems flush only what may be written to.
+    descriptor = os.open(path, os.O_RDWR)
     try:
         os.fsync(descriptor)
     finally:
@@ -104,7 +104,7 @@ def write_atomically(path: Path, write: Callable[[TextIO], object]) -> None:
             partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if mode is None else mode
         )
         with open(descriptor, "w", encoding="utf-8", newline="") as file:  # noqa: PTH123
-            if mode is not None:
+            if mode is not None and hasattr(os, "fchmod"):
                 os.fchmod(descriptor, mode)  # while there is nothing to be read
             write(file)
         partial.replace(real)
@@ -123,10 +123,8 @@ def follow_links(path: Path) -> Path:
             return real
         folder = real.parent.stat()
         open_to_all = stat.S_ISVTX | stat.S_IWOTH
-        if folder.st_mode & open_to_all == open_to_all and real.lstat().st_uid not in (
-            os.geteuid(),
-            folder.st_uid,
-        ):
+        trusted = _own(real.lstat()) or real.lstat().st_uid == folder.st_uid
+        if folder.st_mode & open_to_all == open_to_all and not trusted:
             raise UsageError(
                 "a link of another user in a folder that everybody may write to",
                 where=str(real),
@@ -136,14 +134,23 @@ def follow_links(path: Path) -> Path:
     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
 
 
+def _own(state: os.stat_result) -> bool:
+    # Windows has no numbers of users: a temporary folder there is one user's alone.
+    return not hasattr(os, "geteuid") or state.st_uid == os.geteuid()
+
+
 _PREFIX = "nsysconv-private-"
+_LOCK = ".lock"
 _YOUNG_S = 60.0
 """A folder is made first and locked then: one so young is left alone."""
 
 
 @contextmanager
 def private_folder() -> Iterator[Path]:
-    """Make a folder in TMPDIR (else /tmp) that only this user can read; remove it at the end."""
+    """Make a folder in TMPDIR (else /tmp) that only this user can read; remove it at the end.
+
+    A lock in it says that it is in use.
+    """
     root = Path(tempfile.gettempdir())
     _sweep(root)
     folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=root))
@@ -154,23 +161,23 @@ def private_folder() -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    finally:
-        os.close(descriptor)
+def _locked(folder: Path) -> AbstractContextManager[object]:
+    # Raises an OSError where another has it.
+    from filelock import FileLock
+
+    return FileLock(folder / _LOCK, timeout=0)
 
 
 def _sweep(root: Path) -> None:
     for left in root.glob(f"{_PREFIX}*"):
         with suppress(OSError):
             state = left.lstat()
-            if state.st_uid == os.getuid() and time.time() - state.st_mtime > _YOUNG_S:
+            is_old = time.time() - state.st_mtime > _YOUNG_S
+            if stat.S_ISDIR(state.st_mode) and _own(state) and is_old:
                 with _locked(left):
                     shutil.rmtree(left, ignore_errors=True)
+                # Where a file in use cannot be removed, the lock was left.
+                shutil.rmtree(left, ignore_errors=True)
 
 
 _TYPES = re.compile(
@@ -278,7 +285,7 @@ def _read(lock: Path) -> _Holder:
 def _is_gone(holder: _Holder) -> bool:
     own = _ourselves()
     is_here = (holder.host, holder.namespace) == (own.host, own.namespace)
-    return is_here and holder.pid.isdigit() and not alive(int(holder.pid))
+    return is_here and holder.pid.isdigit() and alive(int(holder.pid)) is False
 
 
 def _removed(lock: Path, holder: _Holder) -> bool:

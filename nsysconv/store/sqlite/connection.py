@@ -14,7 +14,7 @@ from collections.abc import Collection, Generator, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from itertools import chain
-from pathlib import Path
+from pathlib import Path, PurePath
 from threading import Lock
 from typing import Any
 from urllib.parse import quote
@@ -58,7 +58,14 @@ _CACHE_KIB = 512
 
 def sqlite_uri(path: Path, mode: str) -> str:
     """Return a SQLite URI for a file; `mode` follows `mode=`: ro, rw, rwc, ro&immutable=1."""
-    return f"file:{quote(os.fsencode(path.absolute()))}?mode={mode}"
+    return file_uri(path.absolute()) + f"?mode={mode}"
+
+
+def file_uri(path: PurePath) -> str:
+    """Return the URI by which SQLite opens an absolute path."""
+    name = path.as_posix()
+    # One with a drive, C:/runs.db, begins without a slash; that of a share has two of its own.
+    return f"file://{'' if name[0] == '/' else '/'}{quote(os.fsencode(name))}"
 
 
 class DamagedError(InputError):
@@ -427,7 +434,7 @@ def shared_descriptor(path: Path, most: int | None = None) -> int | None:
         status = path.stat()
         descriptors = _shared_descriptors.get((status.st_dev, status.st_ino))
         if descriptors is None and len(_shared_descriptors) < most:
-            number = os.open(path, os.O_RDONLY)
+            number = page_reader.open_bytes(path)
             opened = os.fstat(number)
             # Another file may have taken the name meanwhile, one that is known.
             descriptors = _shared_descriptors.setdefault((opened.st_dev, opened.st_ino), [])

@@ -288,7 +288,7 @@ class ViewsConnection(SqliteConnection):
         if schema_version(path) is None:
             # A file that is not a store has no locks, which closing a descriptor of its own would drop.
             with suppress(OSError):
-                self._own = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+                self._own = page_reader.open_bytes(path)
         descriptor = shared_descriptor(path) if self._own is None else self._own
         self.attach_source(path, SOURCE)
         self.read_pages(descriptor, path)

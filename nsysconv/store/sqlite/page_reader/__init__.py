@@ -6,7 +6,7 @@ row where this ended. The rest of nsysconv uses what this module names, and noth
 """
 
 from nsysconv.store.sqlite.page_reader.checksums import checksums
-from nsysconv.store.sqlite.page_reader.pages import ID, UnreadableError, read
+from nsysconv.store.sqlite.page_reader.pages import ID, UnreadableError, open_bytes, read, read_at
 from nsysconv.store.sqlite.page_reader.selects import columns_read, evaluator
 
 __all__ = [
@@ -17,7 +17,9 @@ __all__ = [
     "checksums",
     "columns_read",
     "evaluator",
+    "open_bytes",
     "read",
+    "read_at",
 ]
 
 WORTH_ROWS = 10_000

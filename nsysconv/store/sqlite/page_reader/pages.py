@@ -14,6 +14,8 @@ from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from functools import reduce
 from itertools import pairwise
+from pathlib import Path
+from threading import Lock
 
 import numpy as np
 
@@ -70,6 +72,34 @@ _LARGEST_ID = (1 << 63) - 1
 _BYTES_OF_IDS = 6
 # Headers of damaged records may point so far beyond the last page: 127 types of 57 bytes, and eight more.
 _SLACK = 1 << 13
+
+
+_moving = Lock()
+
+
+def open_bytes(path: Path) -> int:
+    """Return a descriptor for reading a file's bytes. Raises OSError."""
+    # Windows would change the ends of lines.
+    return os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+
+
+def bytes_at(descriptor: int, size: int, begin: int) -> bytes:
+    """Return so many bytes of a file from `begin` on, fewer at its end. Raises OSError."""
+    if hasattr(os, "pread"):
+        return os.pread(descriptor, size, begin)
+    # Windows reads where the descriptor is, which is one place for all threads.
+    with _moving:
+        os.lseek(descriptor, begin, os.SEEK_SET)
+        return os.read(descriptor, size)
+
+
+def read_at(descriptor: int, buffer: memoryview, begin: int) -> int:
+    """Fill a buffer with a file's bytes from `begin` on; return how many there were. Raises OSError."""
+    if hasattr(os, "preadv"):
+        return os.preadv(descriptor, [buffer], begin)
+    found = bytes_at(descriptor, len(buffer), begin)
+    buffer[: len(found)] = found
+    return len(found)
 
 
 class UnreadableError(Exception):
@@ -155,7 +185,7 @@ class Pages:
 
     def _read(self, size: int, begin: int) -> bytes:
         try:
-            data = os.pread(self._descriptor, size, begin)
+            data = bytes_at(self._descriptor, size, begin)
         except OSError as error:
             raise UnreadableError from error
         if len(data) != size:
@@ -225,7 +255,7 @@ class Pages:
             part = room.bytes[low * self._size : high * self._size].data
             begin = (int(pages[low]) - 1) * self._size
             try:
-                got = os.preadv(self._descriptor, [part], begin)
+                got = read_at(self._descriptor, part, begin)
             except OSError as error:
                 raise UnreadableError from error
             if got != len(part):
