@@ -31,7 +31,7 @@ NEWEST_TESTS := api* cli_streams folders importer_defects page_reader_descriptor
 	store_atomic store_interrupted store_locks store_together threads* workers
 OLDEST_TESTS := golden api cli store_* page_reader* export* render_* workloads queries_workloads
 
-.PHONY: help demo test test-slow test-oldest test-newest test-system check bench bench-peers findings-score verdict-power fuzz docs screenshots site golden fixtures notebook dist clean
+.PHONY: help demo test test-slow test-oldest test-newest test-system check bench bench-peers findings-score verdict-power fuzz docs screenshots site golden fixtures notebook dist release-check clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -147,6 +147,9 @@ notebook: $(STAMP)  ## run the example notebook of docs/ and write down what it 
 
 dist: $(STAMP)  ## build wheel and sdist, check them, and use the wheel in an empty environment
 	$(BIN)/python scripts/make_dist.py
+
+release-check: $(STAMP)  ## check all that a release needs; prepare its commit in dist/
+	$(BIN)/python scripts/release_check.py
 
 clean:  ## remove what the other targets made, the environment included
 	rm -rf $(VENV) $(OLDEST) $(NEWEST) .oldest.txt $(DEMO) $(SITE) build dist *.egg-info .coverage

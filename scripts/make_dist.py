@@ -9,12 +9,14 @@ wrong is printed, and the exit status is 1.
 
 from __future__ import annotations
 
+import gzip
+import io
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tarfile
-import tomllib
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -56,10 +58,32 @@ def build(folder: Path) -> tuple[Path, Path]:
             target = source / name
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, target)
+    date = int(run("git", "log", "-1", "--format=%ct", cwd=ROOT))
+    os.environ["SOURCE_DATE_EPOCH"] = str(date)
     run(sys.executable, "-m", "build", "--outdir", folder / "dist", source, cwd=folder)
     (wheel,) = (folder / "dist").glob("*.whl")
     (sdist,) = (folder / "dist").glob("*.tar.gz")
+    _give_dates(sdist, date)
     return wheel, sdist
+
+
+def _give_dates(sdist: Path, date: int) -> None:
+    # As the wheel has them by itself: the same files make the same bytes.
+    def dated(member: tarfile.TarInfo) -> tarfile.TarInfo:
+        member.mtime, member.uid, member.gid, member.uname, member.gname = date, 0, 0, "", ""
+        member.pax_headers = {}
+        return member
+
+    with tarfile.open(sdist) as old:
+        members = [(dated(each), old.extractfile(each)) for each in sorted(old, key=lambda m: m.name)]
+        packed = io.BytesIO()
+        with (
+            gzip.GzipFile(filename="", mode="wb", fileobj=packed, mtime=date) as zipped,
+            tarfile.open(fileobj=zipped, mode="w", format=tarfile.PAX_FORMAT) as new,
+        ):
+            for member, content in members:
+                new.addfile(member, content)
+    sdist.write_bytes(packed.getvalue())
 
 
 def install(wheel: Path, environment: Path) -> Path:
@@ -70,9 +94,10 @@ def install(wheel: Path, environment: Path) -> Path:
 
 
 def version() -> str:
-    """Return the version in pyproject.toml."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    return str(project["project"]["version"])
+    """Return the version, which `nsysconv/__init__.py` alone has."""
+    text = (ROOT / "nsysconv" / "__init__.py").read_text(encoding="utf-8")
+    (found,) = re.findall(r'(?m)^__version__ = "([\d.]+)"$', text)
+    return str(found)
 
 
 def wrong_in_wheel(wheel: Path) -> Iterator[str]:
@@ -106,7 +131,7 @@ def _too_large(path: Path, most: int) -> Iterator[str]:
 
 def wrong_when_installed(command: Path, folder: Path) -> Iterator[str]:
     """Yield what an installed command does not do."""
-    said = run(command, "--version", cwd=folder).strip()
+    said = run(command, "--version", cwd=folder).partition("\n")[0]
     if said != f"nsysconv {version()}":
         yield f"nsysconv --version says {said}"
     if "saxpy" not in run(command, "report", PROFILE, "kernels", cwd=folder):

@@ -13,6 +13,8 @@ import pytest
 from conftest import ROOT
 from test_docs import commands
 
+import nsysconv
+
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 FORMS = sorted({*(ROOT / ".github" / "ISSUE_TEMPLATE").iterdir()}
                - {ROOT / ".github" / "ISSUE_TEMPLATE" / "config.yml"})  # fmt: skip
@@ -67,7 +69,7 @@ def test_no_profile_is_committed_by_accident() -> None:
 
 def test_the_citation_is_of_this_version() -> None:
     citation = read("CITATION.cff")
-    assert citation["version"] == PROJECT["version"]
+    assert citation["version"] == nsysconv.__version__
     assert citation["license"] == PROJECT["license"]
     assert citation["title"] == PROJECT["name"]
     assert [author["name"] for author in citation["authors"]] == [a["name"] for a in PROJECT["authors"]]

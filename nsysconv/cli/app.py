@@ -79,9 +79,10 @@ app = typer.Typer(
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from nsysconv import __version__
+        from nsysconv.cli.version import version_lines
 
-        typer.echo(f"nsysconv {__version__}")
+        for line in version_lines():
+            typer.echo(line)
         raise typer.Exit
 
 
@@ -89,7 +90,7 @@ def _version(wanted: bool) -> None:
 def _main(
     context: typer.Context,
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show versions.")
     ] = False,
 ) -> None:
     """Import GPU profiles into one SQL schema; the same reports for every source."""
