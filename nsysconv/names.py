@@ -27,6 +27,8 @@ _UNPRINTABLE = re.compile(r"[^\x20-\x7e]{1,4096}")
 _MARK = re.compile(r" (?:\[clone [^\]]*\]|\(\.kd\))$")
 
 _BRACKET = re.compile("[<>()]")
+# Of POSIX or Windows.
+_NOT_IN_FILE_NAMES = re.compile(r'[<>:"/\\|?*\x00-\x1f]')
 _LONGEST = 20_000
 
 
@@ -339,6 +341,11 @@ def encodable(
     except UnicodeEncodeError:
         return text.encode(encoding, errors).decode(encoding)
     return text
+
+
+def file_name(text: str) -> str:
+    """Return a text as the name of a file, `_` for each sign that one cannot hold on every system."""
+    return _NOT_IN_FILE_NAMES.sub("_", text)
 
 
 def text_width(text: str) -> int:

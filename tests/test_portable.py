@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path, PureWindowsPath
 
 import pytest
-from conftest import CHILD_ENVIRONMENT, ROOT
+from conftest import CHILD_ENVIRONMENT, FIXTURES, ROOT
 from one_answer import EXAMPLES
 from run_command import Outcome, run
 
@@ -163,3 +163,14 @@ def test_a_drive_or_a_share_is_no_address(path: str) -> None:
     assert split_target(path) == (Path(path), None)
     assert split_target(f"{path}@main") == (Path(path), "main")
     assert parse_location(path) == Path(path)
+
+
+def test_files_of_reports_and_exports_have_names_of_every_system(tmp_path: Path) -> None:
+    example = FIXTURES / "nsys" / "basic-3.25.0.sqlite"
+    options = r'cuda_gpu_kern_hist:name=a<b>c:"d/\||e*'
+    assert run("report", example, options, "-f", "csv", "-o", "tables/", cwd=tmp_path).status == 0
+    (table,) = (tmp_path / "tables").iterdir()
+    assert table.name == "cuda_gpu_kern_hist_name=a_b_c__d____e_.csv"
+    run("import", example, "-o", "runs.db", "--label", r'a<b>:"c/\|?*', cwd=tmp_path)
+    assert run("export", r'runs.db@a<b>:"c/\|?*', "--to", "arrow", cwd=tmp_path).status == 0
+    assert (tmp_path / "runs-a_b___c______arrow").exists()

@@ -14,6 +14,7 @@ from nsysconv.export import OF_REPORTS, REPORTS_ARE_TABLES, THERE_ARE, exporter,
 from nsysconv.export.contract import Options, Written
 from nsysconv.importers import detection
 from nsysconv.importers.probe import Probe
+from nsysconv.names import file_name
 from nsysconv.notes import merged
 from nsysconv.partials import building, sweep
 from nsysconv.phases import phase
@@ -134,4 +135,4 @@ def _default_path(target: Target, to: str, suffixes: tuple[str, ...]) -> Path:
     stem = name + ("" if selector is None else f"-{selector}")
     ending = suffixes[0] if suffixes else f"_{to}"
     # A label may hold what a file's name cannot.
-    return Path(stem.replace("/", "_").replace("=", "") + ending)
+    return Path(file_name(stem).replace("=", "") + ending)

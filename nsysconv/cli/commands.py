@@ -22,6 +22,7 @@ from nsysconv.cli.runtime import begin_work, print_line, reader_may_go, say
 from nsysconv.document import Section
 from nsysconv.errors import InputError, NotRecorded, StrictError, UsageError
 from nsysconv.importers.detection import is_recording
+from nsysconv.names import file_name
 from nsysconv.notes import Note, Severity
 from nsysconv.phases import phase
 from nsysconv.queries import ROWS_FOR_PEOPLE
@@ -534,7 +535,7 @@ def write(
         elif to.is_folder:
             to.path.mkdir(parents=True, exist_ok=True)
             for each in reports:
-                name = each.name.replace(":", "_") + render.suffix(to.format)
+                name = file_name(each.name) + render.suffix(to.format)
                 _write_file(draw, [each], to.path / name, inputs, wide)
         else:
             _write_file(draw, reports, to.path, inputs, wide)
