@@ -299,7 +299,8 @@ def test_the_test_of_the_page_asks_the_gate(checkouts: Runner, monkeypatch: pyte
     names: dict[str, Any] = {}
     exec(block("python", "# test_speed.py"), names)
     monkeypatch.chdir(checkouts.work)
-    for others, outcome in ((SAME, nullcontext()), (LONGER, pytest.raises(AssertionError, match="slower"))):
+    same, slower = nullcontext(), pytest.raises(AssertionError, match="slower")
+    for others, outcome in ((SAME, same), (LONGER, slower)):
         checkouts.record(in_turns(others))
         for number, path in enumerate(sorted(checkouts.recordings.iterdir())):
             folder = checkouts.work / ("base", "other")[number % 2] / "new"
