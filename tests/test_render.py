@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from conftest import examples
 from hypothesis import given
 from hypothesis import strategies as st
 from nasty import all_reports, nasty_report, unrecorded_report
