@@ -62,6 +62,7 @@ Row = dict[str, Any]
 
 _compile = Connection.compiled.__func__
 _compiled: dict[Any, str] = {}
+_MOST_COMPILED = 4096
 
 
 def _compile_once(cls: type[Connection], statement: Sql) -> str:
@@ -69,9 +70,12 @@ def _compile_once(cls: type[Connection], statement: Sql) -> str:
     if isinstance(statement, str) or (cache_key := statement._generate_cache_key()) is None:
         return _compile(cls, statement)
     key = cls, cache_key.key, repr([bound.value for bound in cache_key.bindparams])
-    if key not in _compiled:
-        _compiled[key] = _compile(cls, statement)
-    return _compiled[key]
+    text = _compiled.get(key)
+    if text is None:
+        if len(_compiled) >= _MOST_COMPILED:
+            _compiled.clear()
+        text = _compiled[key] = _compile(cls, statement)
+    return text
 
 
 Connection.compiled = classmethod(_compile_once)
