@@ -40,9 +40,9 @@ def _process_kept() -> Iterator[None]:
     """Put back what a command changes of its process, for it ends with the command."""
     enabled = gc.isenabled()
     try:
-        yield
+        with mock.patch.object(gc, "freeze"):
+            yield
     finally:
-        gc.unfreeze()
         if enabled:
             gc.enable()
         atexit.unregister(signal.signal)

@@ -133,7 +133,7 @@ def test_a_signal_that_ended_the_program_is_understood(here: Place, wrapper: Seq
         (["-o", "t"], {"FLUX_TASK_RANK": "2", "FLUX_JOB_ID": "ƒAbc1"}, "t.fAbc1.rank2"),
         (["-o", "t"], {"SLURM_PROCID": "008"}, "t.1234.0.rank8"),
         (["-o", "t"], {"SLURM_PROCID": "-1"}, "t.1234.0"),
-    ], 3),
+    ], 2),
 )
 def test_names(
     here: Place, wrapper: Sequence[str], output: list[str], variables: dict[str, str], name: str
@@ -365,10 +365,10 @@ BY_SHELL = [
 
 
 @pytest.mark.parametrize(("wrapper", "options", "line", "said"), [
-    *few([(PYTHON_WRAPPER, *case) for case in BY_BOTH], 4),
-    *few([(SHELL_WRAPPER, *case) for case in BY_BOTH], 4),
+    *few([(PYTHON_WRAPPER, *case) for case in BY_BOTH], 3),
+    *few([(SHELL_WRAPPER, *case) for case in BY_BOTH], 3),
     *((PYTHON_WRAPPER, *case) for case in BY_PYTHON),
-    *few([((*SHELL_WRAPPER, *options), [], *case) for options, *case in BY_SHELL], 4),
+    *few([((*SHELL_WRAPPER, *options), [], *case) for options, *case in BY_SHELL], 3),
 ])  # fmt: skip
 def test_nothing_starts(
     here: Place, wrapper: Sequence[str], options: list[str], line: list[str], said: str
@@ -585,7 +585,7 @@ def test_the_report_is_imported_beside_it(here: Place) -> None:
         (["--keep", "report,export,store"], [".db", ".nsys-rep", ".nsysconv.json", ".sqlite"]),
         (["--store", "all.db"], [".nsys-rep", ".nsysconv.json"]),
         (["--store", "all.db", "--keep", "report,store"], [".db", ".nsys-rep", ".nsysconv.json"]),
-    ], 3),
+    ], 2),
 )
 def test_what_is_kept(here: Place, options: list[str], kept: list[str]) -> None:
     done = here.run(IMPORTING, options, [*LINE, "true"])

@@ -141,7 +141,7 @@ def test_a_text_file(folder: Path) -> None:
     failed(run("report", "notes.sqlite", cwd=folder), 3, "a text file, but not a profile", "nvprof")
 
 
-@pytest.mark.parametrize("path", few(ODD_FILES, 4), ids=name_of)
+@pytest.mark.parametrize("path", few(ODD_FILES, 3), ids=name_of)
 def test_odd_files_give_reports_and_no_traceback(path: Path, folder: Path) -> None:
     outcome = run("report", path, cwd=folder)
     assert outcome.status == 0

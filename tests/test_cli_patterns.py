@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from conftest import NSYS
+from conftest import NSYS, few
 from golden_cases import Outcome, run
 
 ONE, TWO = NSYS / "basic-3.25.0.sqlite", NSYS / "graphs-3.28.1.sqlite"
@@ -100,10 +100,10 @@ def test_an_import_of_a_pattern(folder: Path) -> None:
         assert "r1" in out(folder, "runs", name)
 
 
-@pytest.mark.parametrize("words", [
+@pytest.mark.parametrize(("words",), few([(words,) for words in (
     ("info", "al*.sqlite"), ("sql", "al*.sqlite", "select count(*) as n from kernel"),
     ("export", "al*.sqlite", "--to", "parquet", "-o", "exported"), ("why", "al*.sqlite", "kernel:1"),
-])  # fmt: skip
+)], 2))  # fmt: skip
 def test_a_pattern_of_one_file_is_that_file(words: Sequence[str], folder: Path) -> None:
     plain = [word.replace("al*", "alone") for word in words]
     found = out(folder, *words)

@@ -54,7 +54,7 @@ def test_with_all_streams_closed_an_import_is_done(folder: Path) -> None:
 @pytest.mark.parametrize(("words",), few([
     (REPORT,), (("import", "report1.sqlite"),), (("--help",),),
     (("export", "report1.sqlite", "--to", "chrome"),), ((*REPORT, "-f", "csv"),), (("--version",),),
-], 3), ids=" ".join)  # fmt: skip
+], 2), ids=" ".join)  # fmt: skip
 def test_a_full_stdout_is_told(folder: Path, words: tuple[str, ...]) -> None:
     done = child(words, folder, ">/dev/full")
     assert (done.returncode, done.stderr) == (2, "nsysconv: stdout: the disk is full\n")
@@ -101,19 +101,16 @@ def test_a_stdout_that_does_not_wait_is_waited_for() -> None:
     assert read == [b"x" * filled + b"y" * 200_000]
 
 
-def test_what_stdout_cannot_encode_is_spelled_out(folder: Path) -> None:
+@pytest.mark.parametrize("encoding", few(["ascii", "utf-8", "latin-1"], 1))
+def test_what_stdout_cannot_encode_is_spelled_out(folder: Path, encoding: str) -> None:
     (folder / "report1.sqlite").rename(folder / "caf\u00e9\udcff.sqlite")
-    for encoding in ("ascii", "utf-8", "latin-1"):
-        done = child(("import", "caf\u00e9\udcff.sqlite", "-o", f"{encoding}.db"), folder,
-                     PYTHONIOENCODING=f"{encoding}:strict")  # fmt: skip
-        assert (done.returncode, done.stderr) == (0, "")
+    done = child(("import", "caf\u00e9\udcff.sqlite"), folder, PYTHONIOENCODING=f"{encoding}:strict")
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_current_folder_that_is_gone_is_told(tmp_path: Path) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
-    done = child(("report", "x.sqlite@1"), tmp_path, PYTHONSAFEPATH="1")
-    assert done.returncode == 3
     line = 'rmdir ../gone && exec "$0" -m nsysconv import ../report1.sqlite'
     shutil.copyfile(FIXTURES / BASIC, tmp_path / "report1.sqlite")
     done = subprocess.run(["/bin/sh", "-c", line, sys.executable], cwd=gone, env=CHILD_ENVIRONMENT,

@@ -34,11 +34,12 @@ def demangled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader, "demangler", lambda: lambda s: SYMBOLS.get(s, s))
 
 
-def changed(pair: tuple[str, str], change: str | None, report: str) -> list[Row]:
+def changed(pair: tuple[str, str], change: str | None, *reports: str) -> list[Row]:
     base, other = written(pair[0], None), written(pair[1], change)
-    (found,) = api.compare(base, other, [report]).reports
-    assert found.table is not None, found.not_recorded
-    return found.rows()
+    found = api.compare(base, other, reports).reports
+    assert len(found) == len(reports)
+    assert all(report.table is not None for report in found)
+    return [row for report in found for row in report.rows()]
 
 
 every_pair = pytest.mark.parametrize(
@@ -52,8 +53,7 @@ def figures(row: Row, measure: str) -> tuple[Any, ...]:
 
 @every_pair
 def test_no_change_is_no_row(pair: tuple[str, str]) -> None:
-    for report in ("kernels", "transfers", "idle_summary"):
-        assert changed(pair, None, report) == []
+    assert changed(pair, None, "kernels", "transfers", "idle_summary") == []
 
 
 @every_pair

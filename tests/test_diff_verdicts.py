@@ -76,7 +76,7 @@ def test_slow_quantiles() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "pair"), few(list(product(REPEATED, product(SOURCES, SOURCES))), 3), ids=str
+    ("name", "pair"), few(list(product(REPEATED, product(SOURCES, SOURCES))), 2), ids=str
 )
 def test_repeats(name: str, pair: Pair, tmp_path: Path) -> None:
     base, other, expected, state = REPEATED[name]
@@ -227,7 +227,7 @@ def test_extremes_of_one_run_a_side_have_no_interval(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "pair"), few(list(product(BY_STEP, product(WITH_STEPS, WITH_STEPS))), 3), ids=str
+    ("name", "pair"), few(list(product(BY_STEP, product(WITH_STEPS, WITH_STEPS))), 2), ids=str
 )
 def test_steps_of_one_run_a_side(name: str, pair: Pair, tmp_path: Path) -> None:
     base, other, expected, _ = BY_STEP[name]
@@ -263,7 +263,7 @@ def of_step_lengths(values: Sequence[float]) -> list[Workload]:
     return [run_of([[Launch(SAXPY, 5_000)]] * len(values), step_ns=lengths)]
 
 
-@pytest.mark.parametrize(("name", "source"), few(list(product(BY_STEP, ("nsys", "kineto"))), 3))
+@pytest.mark.parametrize(("name", "source"), few(list(product(BY_STEP, ("nsys", "kineto"))), 2))
 def test_lengths_of_steps_themselves(name: str, source: str, tmp_path: Path) -> None:
     """The host is as slow as that."""
     base, other, expected, state = BY_STEP[name]
@@ -278,7 +278,7 @@ def test_lengths_of_steps_themselves(name: str, source: str, tmp_path: Path) -> 
     assert said.states == wanted
 
 
-@pytest.mark.parametrize("name", BY_STEP)
+@pytest.mark.parametrize("name", few(BY_STEP, 2))
 def test_the_usual_step(name: str, tmp_path: Path) -> None:
     base, other, _, _ = BY_STEP[name]
     expected = slow.trimmed_within(base, other, 0.01)
@@ -292,7 +292,7 @@ def test_the_usual_step(name: str, tmp_path: Path) -> None:
     assert said.states == wanted
 
 
-@pytest.mark.parametrize("name", BY_STEP)
+@pytest.mark.parametrize("name", few(BY_STEP, 2))
 def test_calls_by_step(name: str, tmp_path: Path) -> None:
     """The driver is as slow as that; kernels are the same in all steps."""
     base, other, expected, state = BY_STEP[name]

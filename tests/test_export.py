@@ -218,6 +218,7 @@ def test_names_are_there_unless_refused(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.slow  # that of Parquet is among the commands of test_start_up.py
 def test_an_export_loads_no_pandas(tmp_path: Path) -> None:
     commands = [
         (to, ["export", str(BASIC), "--to", to, "--time", "0:90us", "-o", str(tmp_path / to)])

@@ -48,7 +48,7 @@ def check(source: Path, folder: Path, part: Slice | None = None) -> None:
     assert written == dict(counts)
 
 
-@pytest.mark.parametrize("source", few(SOURCES, 3), ids=name_of)
+@pytest.mark.parametrize("source", few(SOURCES, 2), ids=name_of)
 def test_every_file(source: Path, tmp_path: Path) -> None:
     """Counts and sums by kind are the store's, no slices cross, arrows have two ends."""
     check(source, tmp_path)

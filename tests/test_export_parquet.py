@@ -109,7 +109,7 @@ def imported(store: Path, *sources: Path) -> bool:
 # -- round trips
 
 
-@pytest.mark.parametrize("path", few(FILES, 5), ids=name_of)
+@pytest.mark.parametrize("path", few(FILES, 3), ids=name_of)
 def test_an_export_holds_what_the_store_holds(path: Path, tmp_path: Path) -> None:
     store = tmp_path / "job.db"
     if not imported(store, path):
@@ -123,7 +123,7 @@ def test_an_export_holds_what_the_store_holds(path: Path, tmp_path: Path) -> Non
 
 
 @real
-@pytest.mark.parametrize("path", few([*REAL_FILES, *REAL_TRACES, *REAL_OTHERS], 3), ids=name_of)
+@pytest.mark.parametrize("path", few([*REAL_FILES, *REAL_TRACES, *REAL_OTHERS], 2), ids=name_of)
 def test_real_files_keep_counts_sums_and_links(path: Path, tmp_path: Path) -> None:
     store, folder = tmp_path / "job.db", tmp_path / "out"
     if not imported(store, path):
@@ -151,7 +151,7 @@ def summed(folder: Path, table: str, names: list[str]) -> tuple[float, ...]:
     return (rows, *(each for name in names for each in (known[name], left[name])))
 
 
-@pytest.mark.parametrize("path", PER_SOURCE, ids=name_of)
+@pytest.mark.parametrize("path", few(PER_SOURCE, 2), ids=name_of)
 def test_arrow_files_hold_what_the_store_holds(path: Path, tmp_path: Path) -> None:
     assert imported(tmp_path / "job.db", path)
     export_profiles(tmp_path / "job.db", "arrow", tmp_path / "out", names=False)
@@ -196,7 +196,7 @@ def test_a_file_in_place_gives_what_its_import_gives(path: Path, tmp_path: Path)
     "CUPTI_ACTIVITY_KIND_KERNEL SET deviceId = 'first' WHERE rowid = 3",
     "CUPTI_ACTIVITY_KIND_KERNEL SET shortName = 'saxpy' WHERE rowid = 3",
     "CUPTI_ACTIVITY_KIND_MEMCPY SET bytes = 1.5 WHERE rowid = 2",
-], 3))  # fmt: skip
+], 2))  # fmt: skip
 @pytest.mark.parametrize("part", few([None, Slice(processes=(4242,))], 1), ids=str)
 def test_a_wrong_cell_in_place_is_left_out_as_in_an_import(
     cell: str, part: Slice | None, tmp_path: Path
@@ -537,7 +537,7 @@ def summed_by_others(kernels: Path, *keys: str) -> list[Sums]:
             for each in (rows.fetchall(), sums.rows())]  # fmt: skip
 
 
-@pytest.mark.parametrize("path", PER_SOURCE, ids=name_of)
+@pytest.mark.parametrize("path", few(PER_SOURCE, 2), ids=name_of)
 def test_duckdb_and_polars_find_the_sums_of_the_report(path: Path, tmp_path: Path) -> None:
     export_profiles(path, "parquet", tmp_path / "out")
     with nsysconv.open(path) as profile:

@@ -115,7 +115,7 @@ def test_every_file(source: Path, tmp_path: Path) -> None:
     check(source, tmp_path)
 
 
-@pytest.mark.parametrize("source", few(sorted(NSYS.glob("*-3.2*"))[::3], 3), ids=name_of)
+@pytest.mark.parametrize("source", few(sorted(NSYS.glob("*-3.2*"))[::3], 2), ids=name_of)
 def test_slices(source: Path, tmp_path: Path) -> None:
     check(source, tmp_path, Slice(time=(20_000, 150_000)))
 

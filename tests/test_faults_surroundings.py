@@ -56,7 +56,7 @@ def on_terminal(words: Sequence[str], folder: Path, columns: int, **environment:
     return Shown(process.wait(), read.decode().replace("\r\n", "\n"))
 
 
-@pytest.mark.parametrize("columns", few([40, 79, 200, 300], 2))
+@pytest.mark.parametrize("columns", few([40, 79, 200, 300], 1))
 def test_a_terminal_is_filled_and_never_more(folder: Path, columns: int) -> None:
     shown = on_terminal(("report", "report1.sqlite", "core"), folder, columns)
     assert shown.status == 0

@@ -9,6 +9,7 @@ import pytest
 from conftest import FIXTURES
 
 
+@pytest.mark.slow  # `make check` asks the same
 def test_fixtures_are_what_the_script_makes(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -82,10 +82,12 @@ def test_replaced(folder: Path, tmp_path: Path) -> None:
 
 
 def test_options_reach_the_workers(folder: Path, tmp_path: Path) -> None:
+    names = ("t0.sqlite", "t1.sqlite", "training-2.5.json.gz", "bad-cells.sqlite")
     for jobs in (1, 2):
         nsysconv.import_files(
-            [folder], tmp_path / f"{jobs}.db", workers=jobs, label="x", tags={"a": "b"}, run="r",
-            include=["python_functions"], rank_from=r"t(\d)\.sqlite", strict=True,
+            [folder / name for name in names], tmp_path / f"{jobs}.db", workers=jobs,
+            label="x", tags={"a": "b"}, run="r", include=["python_functions"],
+            rank_from=r"t(\d)\.sqlite", strict=True,
         )  # fmt: skip
     assert dump(tmp_path / "2.db") == dump(tmp_path / "1.db")
     assert list(runs_of(tmp_path / "2.db")) == ["r"]
@@ -113,18 +115,14 @@ def nsys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_worker_that_is_killed(folder: Path, tmp_path: Path, nsys: Path) -> None:
     """Its file is an error; all others are in."""
-    prof = tmp_path / "prof"
-    shutil.copytree(folder, prof)
-    binary(prof / "kills.nsys-rep")
-    result = nsysconv.import_files([prof], tmp_path / "job.db", workers=2)
-    without = nsysconv.import_files([folder], tmp_path / "without.db")
-    lost = [str(error) for error in result.errors if "kills" in error.where]
-    assert len(lost) == 1
-    assert "was killed" in lost[0]
-    assert sum(bool(file.imported) for file in result.files) == sum(
-        bool(file.imported) for file in without.files
-    )
-    assert told(tmp_path / "job.db").keys() == told(tmp_path / "without.db").keys()
+    others = [folder / f"t{rank}.sqlite" for rank in range(3)]
+    paths = [others[0], binary(tmp_path / "kills.nsys-rep"), *others[1:]]
+    result = nsysconv.import_files(paths, tmp_path / "job.db", workers=2)
+    (lost,) = result.errors
+    assert "kills" in lost.where
+    assert "was killed" in str(lost)
+    assert [bool(file.imported) for file in result.files] == [True, False, True, True]
+    assert len(told(tmp_path / "job.db")) == len(others)
 
 
 @pytest.mark.skipif(not hasattr(os, "killpg"), reason="needs process groups")

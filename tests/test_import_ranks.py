@@ -85,11 +85,11 @@ OF_OPEN_MPI = {"OMPI_COMM_WORLD_RANK": 5, "OMPI_COMM_WORLD_LOCAL_RANK": 1, "OMPI
     # Alone it was rank 0 of 1: that is not the size of the run that the user speaks of.
     ("node7/train.sqlite", {"PMI_RANK": 0, "PMI_SIZE": 1}, None, r"node(\d+)",
      {"rank": 7, "world_size": None}, ["rank-clash"]),
-    ("train.sqlite", {"A": "\n".join(["PMI_SIZE=x" + "1" * 20] * 10**6), "PMI_RANK": 5}, None, None,
+    ("train.sqlite", {"A": "\n".join(["PMI_SIZE=x" + "1" * 20] * 10**5), "PMI_RANK": 5}, None, None,
      {"rank": 5, "world_size": None}, []),
 ], ids=["of the environment", "of the name, a guess", "of a record beside it",
         "not of another report's record", "of the recording before the record before the name",
-        "of the user before everything", "in a million lines of an environment"])  # fmt: skip
+        "of the user before everything", "in very many lines of an environment"])  # fmt: skip
 def test_which_rank_it_is(
     tmp_path: Path, name: str, environment: dict[str, Any], record: dict[str, Any] | None,
     rank_from: str | None, told: dict[str, Any], notes: list[str],

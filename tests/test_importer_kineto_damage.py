@@ -694,7 +694,7 @@ def _in_small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trace, "_BLOCK_BYTES", 1 << 13)
 
 
-@pytest.mark.parametrize("path", few(WHOLE_FIXTURES, 3), ids=name_of)
+@pytest.mark.parametrize("path", few(WHOLE_FIXTURES, 2), ids=name_of)
 def test_workers_change_no_row_of_a_fixture(
     shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: Path
 ) -> None:

@@ -89,7 +89,7 @@ def test_odd_events(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @real
-@pytest.mark.parametrize("path", few(REAL_TRACES, 4), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", few(REAL_TRACES, 2), ids=lambda path: path.name)
 def test_real_traces(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     require_the_same(text_of(events_of(path)), monkeypatch)
 

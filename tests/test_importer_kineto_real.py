@@ -53,7 +53,7 @@ def nanoseconds(value: Any) -> int:
 
 
 @real
-@pytest.mark.parametrize("path", few(REAL_TRACES, 3), ids=name_of)
+@pytest.mark.parametrize("path", few(REAL_TRACES, 2), ids=name_of)
 def test_counts_and_sums_are_those_of_provenance(shelf: Shelf, path: Path) -> None:
     (row,) = (r for r in provenance("kineto") if r["file"] == f"kineto/{path.name}")
     documented = Counter[str]()
@@ -80,7 +80,7 @@ def test_zero_is_the_second_of_the_first_event_in_time(shelf: Shelf) -> None:
 
 
 @real
-@pytest.mark.parametrize("path", few(REAL_TRACES, 3), ids=name_of)
+@pytest.mark.parametrize("path", few(REAL_TRACES, 2), ids=name_of)
 def test_rows_are_the_events_of_the_file(shelf: Shelf, path: Path) -> None:
     """Every kernel, copy and call with its times, bytes and names, exact to the nanosecond."""
     profile = shelf.profile(path)
@@ -110,7 +110,7 @@ def test_rows_are_the_events_of_the_file(shelf: Shelf, path: Path) -> None:
 
 
 @real
-@pytest.mark.parametrize("path", few(REAL_TRACES, 3), ids=name_of)
+@pytest.mark.parametrize("path", few(REAL_TRACES, 2), ids=name_of)
 def test_operations_are_linked_by_correlation(shelf: Shelf, path: Path) -> None:
     """The calls' rows say how many operations they launched; a plain join says the same."""
     calls = {e["args"]["correlation"] for e in events(path)

@@ -652,7 +652,7 @@ def test_what_a_table_of_cpus_may_lack(
     assert having[0] == (0 if "DROP" in sql else having[1] - 1)
 
 
-@pytest.mark.parametrize("sql", few(DAMAGE, 4))
+@pytest.mark.parametrize("sql", few(DAMAGE, 3))
 def test_damaged_cells(imported: OpenIt, changed: Changed, sql: str) -> None:
     """A row that cannot be placed is left out, another cell is null; each with a note of its fact."""
     table, lost, column = DAMAGE[sql]
@@ -706,7 +706,7 @@ def test_a_damaged_value_beside_fractions(altered: OpenIt) -> None:
 
 
 @real
-@pytest.mark.parametrize("path", few(REAL_FILES, 3), ids=name_of)
+@pytest.mark.parametrize("path", few(REAL_FILES, 2), ids=name_of)
 def test_os_runtime_calls_of_real_files(imported: OpenIt, path: Path) -> None:
     """As many as a plain count of the source, whether or not somebody asks for them."""
     connection = sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)

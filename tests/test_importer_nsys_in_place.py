@@ -79,7 +79,7 @@ def as_counts(notes: Sequence[Note]) -> Counter[Note]:
     return Counter(notes)
 
 
-@pytest.mark.parametrize("path", few([*NSYS_FILES, *ODD_FILES], 10), ids=name_of)
+@pytest.mark.parametrize("path", few([*NSYS_FILES, *ODD_FILES], 6), ids=name_of)
 def test_fixtures_in_place(shelf: Shelf, path: Path) -> None:
     (profile,) = shelf.in_place(path).profiles()
     assert_equal_profiles(profile, shelf.profile(path))
@@ -101,7 +101,7 @@ def from_pages(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return left
 
 
-@pytest.mark.parametrize("path", few([*NSYS_FILES, *ODD_FILES], 5), ids=name_of)
+@pytest.mark.parametrize("path", few([*NSYS_FILES, *ODD_FILES], 3), ids=name_of)
 def test_fixtures_in_place_from_pages(shelf: Shelf, path: Path, from_pages: list[str]) -> None:
     with profile_in_place(path) as profile, reading(shelf.store(path)) as store:
         assert_equal_profiles(profile, *store.profiles())
@@ -110,7 +110,7 @@ def test_fixtures_in_place_from_pages(shelf: Shelf, path: Path, from_pages: list
 
 
 @real
-@pytest.mark.parametrize("path", few(REAL_FILES, 3), ids=name_of)
+@pytest.mark.parametrize("path", few(REAL_FILES, 2), ids=name_of)
 def test_real_files_in_place_from_pages(
     shelf: Shelf, path: Path, from_pages: list[str]
 ) -> None:
@@ -119,7 +119,7 @@ def test_real_files_in_place_from_pages(
 
 
 @real
-@pytest.mark.parametrize("path", few(REAL_FILES, 3), ids=name_of)
+@pytest.mark.parametrize("path", few(REAL_FILES, 2), ids=name_of)
 def test_real_files_in_place(shelf: Shelf, path: Path) -> None:
     with profile_in_place(path) as profile:
         assert_equal_profiles(profile, shelf.profile(path))
@@ -148,7 +148,7 @@ class Damaged:
     imported: Profile
 
 
-@pytest.fixture(params=few(DAMAGED, 5), scope="module")
+@pytest.fixture(params=few(DAMAGED, 3), scope="module")
 def damaged(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Damaged]:

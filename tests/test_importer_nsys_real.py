@@ -30,7 +30,7 @@ HOLDS = re.compile(r"kernels (\d+), memcpy (\d+) \((\d+) B\)(?:.*kernel sum (\d+
 CLOVERLEAF = REAL / "nsys_sqlite" / "hpcgroup+pipit__perlmutter-cloverleaf-cuda.sqlite"
 EXPECTED = REAL / "expected" / "pipit__cloverleaf"
 BY_NAME = {path.name: path for path in REAL_FILES}
-every_real_file = pytest.mark.parametrize("path", few(REAL_FILES, 4), ids=name_of)
+every_real_file = pytest.mark.parametrize("path", few(REAL_FILES, 2), ids=name_of)
 
 
 @real

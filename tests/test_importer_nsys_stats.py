@@ -290,7 +290,7 @@ COMPARED = [name for name in SUMMARIES
             if set(STATS[name].tables) >= {"api", "kernels", "copies", "sizes"}]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", few(COMPARED, 5))
+@pytest.mark.parametrize("name", few(COMPARED, 3))
 def test_reports_are_those_of_the_export(name: str) -> None:
     log = STATS[name]
     of_kernels = (("name",), ("kernel_count", "kernel_sum_ns"))

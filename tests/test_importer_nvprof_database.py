@@ -88,7 +88,7 @@ def test_a_session_of_the_visual_profiler_is_explained(tmp_path: Path) -> None:
     assert "import that file" in caught.value.hint
 
 
-@pytest.mark.parametrize("database", few(DATABASES, 4), ids=str)
+@pytest.mark.parametrize("database", few(DATABASES, 3), ids=str)
 def test_in_place_gives_what_the_import_gives(profile_of: ProfileOf, database: File) -> None:
     imported = profile_of(database.path)
     with profile_in_place(database.path) as profile:

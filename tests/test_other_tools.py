@@ -83,7 +83,7 @@ def times(row: dict[str, Any]) -> dict[str, float]:
 
 
 @real
-@pytest.mark.parametrize("path", few(SAME, 3), ids=name_of)
+@pytest.mark.parametrize("path", few(SAME, 2), ids=name_of)
 def test_idle_and_compute_time_are_those_of_hta(path: Path) -> None:
     said = told(path)
     for name, ours in times(only(path, "comm_overlap")).items():
@@ -91,7 +91,7 @@ def test_idle_and_compute_time_are_those_of_hta(path: Path) -> None:
 
 
 @real
-@pytest.mark.parametrize("path", few(WITH_GPU_ROWS, 3), ids=name_of)
+@pytest.mark.parametrize("path", few(WITH_GPU_ROWS, 2), ids=name_of)
 def test_the_operations_are_those_of_hta(path: Path) -> None:
     """But for those it leaves out and the rows it takes for some."""
     row = only(path, "overview")
@@ -101,7 +101,7 @@ def test_the_operations_are_those_of_hta(path: Path) -> None:
 
 
 @real
-@pytest.mark.parametrize("path", few(SAME, 3), ids=name_of)
+@pytest.mark.parametrize("path", few(SAME, 2), ids=name_of)
 def test_overlap_and_kinds_are_those_of_hta(path: Path) -> None:
     """HTA cuts every piece of a kind's time to whole microseconds before it adds them up."""
     said, row = told(path), only(path, "comm_overlap")
@@ -126,7 +126,7 @@ def test_overlap_and_kinds_are_those_of_hta(path: Path) -> None:
 
 
 @real
-@pytest.mark.parametrize("path", few(WITH_GPU_ROWS, 3), ids=name_of)
+@pytest.mark.parametrize("path", few(WITH_GPU_ROWS, 2), ids=name_of)
 def test_launches_are_those_of_hta(path: Path) -> None:
     with nsysconv.open(path) as profile:
         rows = profile.report("launch_stats").rows()
@@ -152,7 +152,7 @@ def queues(path: Path) -> Iterator[tuple[dict[str, Any], list[float]]]:
 
 
 @real
-@pytest.mark.parametrize("path", few(WITH_GPU_ROWS, 3), ids=name_of)
+@pytest.mark.parametrize("path", few(WITH_GPU_ROWS, 2), ids=name_of)
 def test_queues_are_those_of_hta(path: Path) -> None:
     with nsysconv.open(path) as profile:
         launches = profile.report("launch_stats").rows()

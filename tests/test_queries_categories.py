@@ -255,7 +255,7 @@ OF_THEIR_OWN = {
 @real
 @pytest.mark.parametrize(
     "path",
-    few([path for path in (*REAL_TRACES, *REAL_FILES) if path.name not in OF_THEIR_OWN], 3),
+    few([path for path in (*REAL_TRACES, *REAL_FILES) if path.name not in OF_THEIR_OWN], 2),
     ids=name_of,
 )  # fmt: skip
 def test_kernels_of_frameworks_are_categorized(path: Path) -> None:

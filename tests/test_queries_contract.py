@@ -47,7 +47,7 @@ EVERY = [*NSYS_FILES, *ODD_FILES, *OF_OTHER_SOURCES]
 SOME = [(path, REPORTS if path in EXAMPLES else REPORTS[i % 16 :: 16]) for i, path in enumerate(EVERY)]
 # Events that begin at once on one thread, and gaps of two devices, have nothing that sets them apart.
 ROWS_ALIKE = ("idle_gaps", "timeline_events")
-every_real_file = pytest.mark.parametrize("path", few(REAL_FILES, 4), ids=name_of)
+every_real_file = pytest.mark.parametrize("path", few(REAL_FILES, 2), ids=name_of)
 every_kind_of_idle_time = pytest.mark.parametrize(
     ("path", "kind"),
     with_slow(((path, kind), i % 3 == 0 and (i // 3 + j) % 3 == 0)
@@ -122,7 +122,7 @@ def _rows_without_order(report: Report) -> object:
     return sorted(rows, key=repr)
 
 
-@pytest.mark.parametrize("path", few([*NSYS_FILES, *ODD_FILES, *OF_OTHER_SOURCES], 4), ids=name_of)
+@pytest.mark.parametrize("path", few([*NSYS_FILES, *ODD_FILES, *OF_OTHER_SOURCES], 3), ids=name_of)
 def test_reports_on_fixture_in_place_equal_those_of_store(path: Path, shelf: Shelf) -> None:
     with api.open(path) as profile:
         assert told(profile) == told(shelf.opened(path))

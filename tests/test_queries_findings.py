@@ -572,7 +572,7 @@ def test_the_classes_of_every_rule_are_known() -> None:
     assert CLASSES_OF.keys() == savings - {"rank_imbalance", "stragglers", "collective_wait"}
 
 
-@pytest.mark.parametrize("path", [*few(NSYS_FILES, 10), *SOURCES], ids=name_of)
+@pytest.mark.parametrize("path", [*few(NSYS_FILES, 5), *SOURCES], ids=name_of)
 def test_savings_of_a_fixture_are_bounded(path: Path, shelf: Shelf) -> None:
     with nsysconv.open(shelf.store(path)) as profile:
         check_savings(profile)

@@ -159,7 +159,7 @@ def test_as_many_are_counted_as_are_in_the_report_of_steps(rows: list[Row], patt
         assert step_count(profile.timeline, StepRule(pattern)) == max(expected.values(), default=0)
 
 
-@pytest.mark.parametrize("path", few(WITH_STEPS, 4), ids=name_of)
+@pytest.mark.parametrize("path", few(WITH_STEPS, 2), ids=name_of)
 def test_steps_of_a_file_are_counted_in_place_and_in_a_store(path: Path, shelf: Shelf) -> None:
     for target in (path, shelf.store(path)):
         with api.open(target) as profile:

@@ -794,7 +794,7 @@ HTOD = 1
 
 
 @real
-@pytest.mark.parametrize("path", few(REAL_FILES, 5), ids=name_of)
+@pytest.mark.parametrize("path", few(REAL_FILES, 2), ids=name_of)
 def test_copies_and_sets_against_sql(path: Path) -> None:
     def joined(table: str, *columns: str) -> list[tuple[Any, ...]]:
         with closing(sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)) as source:

@@ -54,7 +54,7 @@ TRACES = ("idle_gaps", "nvtx_pushpop_trace")
 REFUSALS = ("no range", "no step", "too few steps", "no device", "no GPU operation was launched",
             "not on one clock", "the slice is empty")  # fmt: skip
 
-every_example = pytest.mark.parametrize("example", few(EXAMPLES, 5))
+every_example = pytest.mark.parametrize("example", few(EXAMPLES, 3))
 
 
 def asked(profile: api.OpenProfile, name: str, part: api.Slice | None) -> Report | str:
@@ -70,7 +70,7 @@ def asked(profile: api.OpenProfile, name: str, part: api.Slice | None) -> Report
         return error.what
 
 
-@pytest.mark.parametrize(("example", "which"), few(product(EXAMPLES, SLICES), 8))
+@pytest.mark.parametrize(("example", "which"), few(product(EXAMPLES, SLICES), 5))
 def test_reports_on_slices(example: str, which: str, shelf: Shelf) -> None:
     """All of them: none fails, keys stay keys, and no figure is less than nothing."""
     profile, part = shelf.opened(FIXTURES / example), SLICES[which]

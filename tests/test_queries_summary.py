@@ -28,10 +28,10 @@ from nsysconv.present.answer import where_time_went
 
 PARTS = ("host", "launch", "queue", "migration", "profiler", "unknown", "end")
 every_fixture = pytest.mark.parametrize(
-    "path", [*few(NSYS_FILES, 10), *EXAMPLES], ids=name_of
+    "path", [*few(NSYS_FILES, 5), *EXAMPLES], ids=name_of
 )
 every_real_file = pytest.mark.parametrize(
-    "path", [*few(REAL_FILES, 3), *few(REAL_TRACES, 3)], ids=name_of
+    "path", [*few(REAL_FILES, 2), *few(REAL_TRACES, 1)], ids=name_of
 )
 
 

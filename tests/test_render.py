@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from conftest import examples
 from hypothesis import given
 from hypothesis import strategies as st
 from nasty import all_reports, nasty_report, unrecorded_report
@@ -169,6 +170,7 @@ TEXTS = st.one_of(
 STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
+@examples(45)
 @given(st.lists(TEXTS, min_size=3, max_size=3, unique=True), TEXTS, TEXTS, TEXTS)
 def test_texts_of_any_kind_in_any_place_are_written(
     names: list[str], title: str, said: str, place: str

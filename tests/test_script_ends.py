@@ -83,9 +83,8 @@ last_line()
 
 # Others end in the same ways.
 ONE_OF_EACH = {
-    "closed", "export-left-open", "trace-left-open", "store-left-open", "rows-on-request-left-open",
-    "cycle", "exception", "interrupted", "used-by-atexit", "generator-left-half-way",
-    "thread-that-ends-later", "daemon-thread-at-work", "comparison",
+    "export-left-open", "trace-left-open", "store-left-open", "interrupted", "used-by-atexit",
+    "generator-left-half-way", "thread-that-ends-later", "daemon-thread-at-work",
 }  # fmt: skip
 # As a script, and as `python -c` with warnings as errors.
 TURNS = by_turns([each for each in ENDINGS if each in ONE_OF_EACH], ["", "-Werror"], 2)

@@ -83,7 +83,7 @@ def test_files_of_other_sources_hold_secrets(source: str) -> None:
     assert without == WITHOUT_ONE[source]
 
 
-@pytest.mark.parametrize("path", few(OTHERS, 24), ids=name_of)
+@pytest.mark.parametrize("path", few(OTHERS, 12), ids=name_of)
 def test_no_secret_of_another_source_gets_into_a_store(path: Path, tmp_path: Path) -> None:
     """Nor into what is said of a file that is refused."""
     (file,) = api.import_files([path], tmp_path / "store.db").files
@@ -98,7 +98,7 @@ def test_no_secret_of_another_source_gets_into_a_store(path: Path, tmp_path: Pat
         assert [text for text in everything(store) if "SECRET" in text] == []
 
 
-@pytest.mark.parametrize("path", few(FILES, 5), ids=name_of)
+@pytest.mark.parametrize("path", few(FILES, 3), ids=name_of)
 def test_no_secret_in_anything_shown_in_place(shelf: Shelf, path: Path) -> None:
     assert [text for text in everything(shelf.in_place(path)) if SECRET in text] == []
 

@@ -462,7 +462,7 @@ def test_ctrl_c_ends_a_query_of_the_library(store: Path) -> None:
 # -- profile files
 
 @pytest.mark.usefixtures("here")
-@pytest.mark.parametrize("source", few(EXAMPLES, 3), ids=name_of)
+@pytest.mark.parametrize("source", few(EXAMPLES, 2), ids=name_of)
 def test_a_file_is_asked_as_its_store_is(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

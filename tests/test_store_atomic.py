@@ -119,7 +119,7 @@ def assert_sound(store: Path, identities: list[str]) -> None:
 # -- kill -9
 
 
-@pytest.mark.parametrize("number", few(range(KILLS), 3))
+@pytest.mark.parametrize("number", few(range(KILLS), 2))
 def test_a_killed_import_leaves_no_new_store(
     worker: Worker, large: Path, seconds: float, tmp_path: Path, number: int
 ) -> None:
@@ -136,7 +136,7 @@ def test_a_killed_import_leaves_no_new_store(
     assert names(tmp_path) == ["store.db"]
 
 
-@pytest.mark.parametrize("number", few(range(KILLS), 3))
+@pytest.mark.parametrize("number", few(range(KILLS), 2))
 def test_a_killed_import_leaves_an_old_store_as_it_was(
     worker: Worker, large: Path, seconds: float, tmp_path: Path, number: int
 ) -> None:

@@ -250,7 +250,7 @@ def test_no_error_of_the_library_holds_a_password(
     assert list(left_in(tmp_path)) == []
 
 
-@pytest.mark.parametrize("address", few(ADDRESSES, 20))
+@pytest.mark.parametrize("address", few(ADDRESSES, 10))
 def test_the_traceback_of_a_defect_shows_no_password(
     address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

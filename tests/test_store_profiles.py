@@ -139,7 +139,7 @@ def test_cells_are_of_the_declared_types(shelf: Shelf, path: Path) -> None:
 
 
 @real
-@pytest.mark.parametrize("path", few(REAL_FILES, 5), ids=name_of)
+@pytest.mark.parametrize("path", few(REAL_FILES, 2), ids=name_of)
 def test_cells_of_real_files_are_of_the_declared_types(shelf: Shelf, path: Path) -> None:
     _assert_types(shelf.store(path))
 
@@ -162,7 +162,7 @@ def _assert_types(store: Path) -> None:
                 assert wrong == (0,), table.name
 
 
-@pytest.mark.parametrize("path", few([*NSYS_FILES[::4], *ODD_FILES], 13), ids=name_of)
+@pytest.mark.parametrize("path", few([*NSYS_FILES[::4], *ODD_FILES], 7), ids=name_of)
 def test_columns_are_what_sql_says(shelf: Shelf, path: Path) -> None:
     """The fast way to read against the plain one."""
     profile = shelf.profile(path)

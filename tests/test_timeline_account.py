@@ -411,7 +411,7 @@ def slow_part(op: Any) -> str:
 
 
 @real
-@pytest.mark.parametrize("path", few([*REAL_FILES, *REAL_TRACES], 3), ids=name_of)
+@pytest.mark.parametrize("path", few([*REAL_FILES, *REAL_TRACES], 2), ids=name_of)
 def test_real_windows_agree_with_the_reports(path: Path, shelf: Shelf) -> None:
     timeline = Timeline(shelf.profile(path))
     found = accounts(timeline)
