@@ -126,16 +126,19 @@ def parse_metric(text: str, columns: Mapping[str, Sequence[Column]]) -> Metric:
 
 
 def values_of(
-    metric: Metric, reports: Sequence[Report], steps: Sequence[int | None]
+    metric: Metric,
+    columns: Sequence[Column],
+    rows: Sequence[Sequence[Mapping[str, Any]]],
+    steps: Sequence[int | None],
 ) -> dict[tuple[str, str], float]:
-    """Return the values of a metric in one run: its report on each profile, and the profiles' steps.
+    """Return the values of a metric in one run: of its report's rows by profile, and the profiles' steps.
 
     Rows of one key are added up, or left out where that means nothing. Sums of a profile with steps are
     those of one step.
     """
-    pairs = [(row, n) for r, n in zip(reports, steps, strict=True) for row in r.rows()]
+    pairs = [(row, n) for mine, n in zip(rows, steps, strict=True) for row in mine]
     found: dict[tuple[str, str], float | None] = {}
-    for (row, count), (words, texts) in zip(pairs, _words(reports[0].columns, pairs), strict=True):
+    for (row, count), (words, texts) in zip(pairs, _words(columns, pairs), strict=True):
         value = row[metric.column.name]
         if metric.pattern is not None and not metric.pattern.search(texts):
             continue
