@@ -243,7 +243,7 @@ class Writer(ABC):
     def keep_reports(
         self, lacking: Lacking, compute: Callable[[Profile], Mapping[str, str]]
     ) -> None:
-        """Keep reports that `compute` returns by name of profiles that lack them, before checksums are."""
+        """Keep the reports that `compute` returns of profiles that lack them; checksums come later."""
         with Store(self._connect) as store:
             found = {n: compute(store.profile(n)) for n in lacking.profiles(self._connection)}
         if any(found.values()):
