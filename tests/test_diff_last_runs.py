@@ -119,3 +119,13 @@ def test_other_commands_take_the_newest_run(store: Path) -> None:
     several = run("report", f"{store}@last:3", "overview", cwd=store.parent)
     assert several.status == 2
     assert "holds 3 runs: name one" in several.err
+
+
+def test_the_comment_has_the_runs_as_heights(store: Path) -> None:
+    # 31.00 to 31.02 us and 31.5 us, on 8 levels of 5 % about the middle.
+    limits = ("--fail-on", "overview.window_ns:3%", "-f", "markdown", "--brief")
+    out = run("diff", "runs.db@last:9", "new.db", *limits, cwd=store.parent).out
+    assert "\n* GPU active window, last 4 runs and 1 new: " in out
+    assert "1 new: ▃▃▃▃▆\n" in out
+    out = run("diff", "runs.db@a", "new.db", *limits, cwd=store.parent).out
+    assert "new: " not in out

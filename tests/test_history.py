@@ -182,6 +182,23 @@ def test_all_rows_together_are_the_machine(
     assert all(why == f"4 of {len(factors)} rows change alike" for why in machine)
 
 
+@pytest.mark.parametrize(("with_k1", "found"), [
+    ("-----+++++", [("run5", "appears", "none → 500 ns", "5:5", "run4", None, 500.0)]),
+    ("++++++-----", [("run6", "vanishes", "500 ns → none", "6:5", "run5", 500.0, None)]),
+    ("-----+++++-----", [("run5", "appears", "none → 500 ns", "5:5", "run4", None, 500.0),
+                         ("run10", "vanishes", "500 ns → none", "5:5", "run9", 500.0, None)]),
+    # For fewer runs than five, or now and then.
+    ("----+++++", []), ("-----++++", []), ("+-+-+-+-+-+-", []), ("-----+++-++++++", []),
+])  # fmt: skip
+def test_a_row_appears_and_vanishes(tmp_path: Path, with_k1: str, found: list[Any]) -> None:
+    write_runs(tmp_path / "runs.db", [[1_000, 500] if sign == "+" else [1_000] for sign in with_k1])
+    _, changes = both(tmp_path / "runs.db", "kernels.avg_ns")
+    names = ("run", "kind", "change", "runs", "base_run", "before_med", "after_med")
+    assert [tuple(row[name] for name in names) for row in changes] == found
+    assert {row["row"] for row in changes} <= {"k1"}
+    assert {row["verdict"] for row in changes} <= {None}
+
+
 def test_a_run_alone_is_noise(tmp_path: Path) -> None:
     lengths = varied(20)
     lengths[7] = 1_300

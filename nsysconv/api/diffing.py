@@ -329,7 +329,10 @@ def _asked(
 ) -> comparison.Asked:
     base, other = (
         comparison.SideAnswers(
-            name, tuple(tuple(map(answers.__getitem__, run)) for run in side.runs), side.unread
+            name,
+            tuple(tuple(map(answers.__getitem__, run)) for run in side.runs),
+            side.unread,
+            side.in_order,
         )
         for name, side in zip(("base", "other"), sides, strict=True)
     )
@@ -361,11 +364,12 @@ def _asked(
 class Side:
     """A side of a comparison: its runs. A run is a profile, or the profiles of its ranks.
 
-    `unread` are notes on files of a folder that could not be read.
+    `unread` are notes on files of a folder that could not be read; `in_order`: the runs are a series.
     """
 
     runs: tuple[tuple[OpenProfile, ...], ...]
     unread: tuple[Note, ...] = ()
+    in_order: bool = False
 
     @property
     def profiles(self) -> tuple[OpenProfile, ...]:
@@ -385,7 +389,8 @@ def open_sides(base: Target, other: Target, stack: ExitStack, say: Say) -> tuple
         of_other = list(_files_of(other, say))
         check_existing(place for place, *_ in of_other)
         newest = _opened(other, of_other, stack, say)
-        return Side(tuple(open_last_runs(*last, newest.profiles, stack))), newest
+        of_last = tuple(open_last_runs(*last, newest.profiles, stack))
+        return Side(of_last, in_order=True), newest
     of_base, of_other = list(_files_of(base, say)), list(_files_of(other, say))
     check_existing(place for place, *_ in (*of_base, *of_other))
     return _opened(base, of_base, stack, say), _opened(other, of_other, stack, say)

@@ -338,7 +338,7 @@ class Answer:
     `change` is None where it is not recorded. `runs` are those of each side. `unlike` says in words why
     the work of the sides differs, `is_other_size` that times per step do not compare either, `failure`
     why nothing can be compared; `notes` name what may have disturbed the runs. `identical`: both sides
-    are the same recordings.
+    are the same recordings. `trend` has the runs of both sides as heights, where they are a series.
     """
 
     what: str
@@ -349,6 +349,7 @@ class Answer:
     failure: str = ""
     notes: tuple[Note, ...] = ()
     identical: bool = False
+    trend: str | None = None
 
     @property
     def is_one_recording(self) -> bool:
@@ -440,6 +441,7 @@ class Answer:
             "base_runs": self.runs[0],
             "other_runs": self.runs[1],
             "unlike": "; ".join(self.unlike) or None,
+            "trend": self.trend,
         }
         for state in _STATES:
             row[f"limits_{state.replace(' ', '_')}"] = counts[state] if limits else None
@@ -469,6 +471,7 @@ _COLUMNS = tuple(
         ("base_runs", Unit.COUNT, "Runs of base."),
         ("other_runs", Unit.COUNT, "Runs of the other side."),
         ("unlike", Unit.TEXT, "Why the sides did not do the same work; null where nothing says so."),
+        ("trend", Unit.TEXT, "Runs of base, then of other, as heights; null: base is no STORE@last:N."),
         ("limits_exceeded", Unit.COUNT, "Exceeded limits; null: none was given."),
         ("limits_within", Unit.COUNT, "Limits that passed."),
         ("limits_inconclusive", Unit.COUNT, "Undecided limits."),
