@@ -117,8 +117,9 @@ def compare(
     """Compare two sides: what changed from base to other.
 
     A side is a store, STORE@LABEL, a profile file, a folder or a glob; profiles of one run are its
-    ranks, all others repeats. `STORE@last:20` as base is the newest 20 runs of a store, without those
-    of the other side. `reports` are those with keys (None: the most useful). Raises UsageError
+    ranks, all others repeats. `STORE@last:20` as base is the newest 20 runs of a store, and
+    `STORE@best:steps.period_ns` up to 20 of those in which a metric was best (`history`), both without
+    those of the other side. `reports` are those with keys (None: the most useful). Raises UsageError
     for words that are not known, InputError where a side cannot be read. What a side did not record is
     in the reports.
     """
@@ -381,10 +382,11 @@ def open_sides(base: Target, other: Target, stack: ExitStack, say: Say) -> tuple
     """Open both sides, such as STORE@LABEL, a file, a folder or a glob, for as long as the stack is open.
 
     Profiles of one run of a store or file are its ranks, and so are files of different ranks; all others
-    are repeats. STORE@last:N as base is the newest N runs of a store, without those of the other side.
-    Raises UsageError or InputError if nothing is there, or a file that was named cannot be read.
+    are repeats. As base, STORE@last:N is the newest N runs of a store, and STORE@best:METRIC those of its
+    best level, without those of the other side. Raises UsageError or InputError if nothing is there, or a
+    file that was named cannot be read.
     """
-    is_last = str(base).rpartition("@")[2].startswith("last:")
+    is_last = re.search("@(?:last|best):", str(base))
     if is_last and (last := names_last_runs(base)) is not None:
         of_other = list(_files_of(other, say))
         check_existing(place for place, *_ in of_other)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from statistics import median
 
 from nsysconv.api import kept_reports
 from nsysconv.api.diffing import compared_columns
@@ -16,6 +17,7 @@ from nsysconv.diff.change_points import FEWEST_VALUES
 from nsysconv.diff.history import (
     Metric,
     Run,
+    Series,
     Values,
     changes_of,
     changes_report,
@@ -40,6 +42,7 @@ from nsysconv.timeline.slices import StepRule
 
 DEFAULT = ("steps.period_ns", "overview.kernel_sum_ns", "overview.window_ns")
 """The metrics that are followed if none is named."""
+_MOST_OF_BEST = 20
 
 
 def history(
@@ -81,6 +84,31 @@ def history(
         replace(shown_report(history_report(series, runs)), notes=notes),
         shown_report(changed),
     ]
+
+
+def best_runs(store: Store, records: Sequence[RunRecord], text: str) -> list[RunRecord]:
+    """Return the newest runs, at most 20, of the level at which a metric was best.
+
+    Of runs like the newest one: the same GPU, driver and tool. Of several rows the worst one counts.
+    """
+    metric = parse_metric(text, compared_columns())
+    runs = [_run(record) for record in records]
+    values = _all_values(store, records, [metric], StepRule(), silent)
+    more = metric.column.better == "more"
+    worst = {
+        place: (min if more else max)(of_run.values())
+        for place, of_run in enumerate(values)
+        if of_run and runs[place].environment == runs[-1].environment
+    }
+    if not worst:
+        raise UsageError(
+            f"no run like the newest one has {text!r}", hint="Name what `history` shows."
+        )
+    series = Series(text, metric.column, "", (), tuple(worst), tuple(worst.values()))
+    low, high = (max if more else min)(
+        series.levels, key=lambda level: median(series.values[slice(*level)])
+    )
+    return [records[place] for place in series.places[low:high]][-_MOST_OF_BEST:]
 
 
 def _chosen(runs: Sequence[RunRecord], word: str | None, last: int | None) -> list[RunRecord]:

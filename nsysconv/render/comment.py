@@ -83,7 +83,7 @@ def _on_limits(limits: Section | None, out: TextIO) -> Iterator[str]:
 def _on_runs(answer: Mapping[str, Any]) -> Iterator[str]:
     if answer["trend"]:
         before, after = answer["base_runs"], answer["other_runs"]
-        yield f"{_FIGURES[answer['figure']]}, last {before} runs and {after} new: {answer['trend']}"
+        yield f"{_FIGURES[answer['figure']]}, {before} runs and {after} new: {answer['trend']}"
 
 
 def _limit(row: Mapping[str, Any], out: TextIO) -> str:
