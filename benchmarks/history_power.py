@@ -2,6 +2,7 @@
 
 python benchmarks/history_power.py             all tables (minutes)
 python benchmarks/history_power.py --critical  the critical values of diff/change_points.py, anew
+python benchmarks/history_power.py --otava     points that Apache Otava (apache-otava 0.8) finds
 
 A series has 200 runs. Its noise is white; depends on the run before (correlation 0.5); or one run in 20
 takes 20 % more. A gate compares the last 20 runs with one or several new ones, of white noise.
@@ -60,20 +61,27 @@ def series(random: Random, noise: str, spread: float) -> Array:
     return values * np.where(random.random(RUNS) < 0.05, 1.2, 1) if noise == "bursts" else values
 
 
-def found_changes(count: int) -> Iterator[str]:
+def otava(values: Array) -> list[int]:
+    """Return the points of a published E-divisive, which tests splits of windows by Student's t."""
+    from otava.analysis import compute_change_points  # type: ignore[import-not-found]
+
+    return [point.index for point in compute_change_points(values.tolist(), 50, 0.001)[0]]
+
+
+def found_changes(count: int, find: Callable[[Array], list[int]] = change_points) -> Iterator[str]:
     """Yield rows of a table: shares of series with a false point, and of steps found."""
     yield "| noise | false | " + " | ".join(f"+{s:.0%}: within 1, 5 runs" for s in STEPS) + " |"
     for spread in (0.01, 0.02):
         for noise in NOISES:
             random = np.random.default_rng(SEED)
-            false = np.mean([bool(change_points(series(random, noise, spread))) for _ in range(count)])
+            false = np.mean([bool(find(series(random, noise, spread))) for _ in range(count)])
             cells = [f"{spread:.0%} {noise}", f"{false:.3f}"]
             for step in STEPS:
                 near = np.zeros(2)
                 for _ in range(count):
                     values, place = series(random, noise, spread), int(random.integers(20, RUNS - 20))
                     values[place:] *= 1 + step
-                    points = change_points(values)
+                    points = find(values)
                     near += [any(abs(p - place) <= far for p in points) for far in (1, 5)]
                 cells.append(", ".join(f"{share:.2f}" for share in near / count))
             yield f"| {' | '.join(cells)} |"
@@ -145,11 +153,12 @@ def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--critical", action="store_true", help="the critical values alone")
+    parser.add_argument("--otava", action="store_true", help="changes that Apache Otava finds, alone")
     parser.add_argument("--series", type=int, default=SERIES, help="series per row")
     parser.add_argument("--comparisons", type=int, default=COMPARISONS, help="comparisons per row")
     asked = parser.parse_args()
-    if asked.critical:
-        lines = critical_values()
+    if asked.critical or asked.otava:
+        lines = critical_values() if asked.critical else found_changes(asked.series, otava)
         sys.stdout.writelines(f"{line}\n" for line in lines)
         return
     for lines in (
