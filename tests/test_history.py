@@ -18,7 +18,7 @@ from nsysconv import api, queries
 from nsysconv.api.diffing import compared_columns
 from nsysconv.diff.history import trend
 from nsysconv.diff.rows import measures_of
-from nsysconv.errors import InputError, UsageError
+from nsysconv.errors import InputError, InUseError, UsageError
 from nsysconv.store.checksums import check
 from nsysconv.store.kept_reports import Lacking
 from nsysconv.store.kept_reports import kept as kept_reports
@@ -351,13 +351,19 @@ def test_what_another_program_kept_is_computed_and_kept_anew(
         row["run_count"] for row in expected[0]]  # fmt: skip
 
 
+def test_a_profile_that_goes_meanwhile_has_nothing_kept(tmp_path: Path) -> None:
+    write_runs(tmp_path / "runs.db", [1_000])
+    with reading(tmp_path / "runs.db") as store, pytest.raises(InUseError):
+        store.profile(2)
+
+
 def test_of_large_profiles_nothing_is_kept(tmp_path: Path) -> None:
     store = tmp_path / "runs.db"
     write_runs(store, [[1_000], [1_000, 500]])
     with writing(store) as writer:
         # Two steps with a kernel each are four rows, with two each six.
-        writer.keep_reports(Lacking("this", 4), lambda profile: {"steps": profile.ref.label})
-        writer.keep_reports(Lacking("this", 4), lambda profile: {"steps": "again"})
+        writer.keep_reports(Lacking("this", 4), lambda store, n: {"steps": store.profile(n).ref.label})
+        writer.keep_reports(Lacking("this", 4), lambda store, n: {"steps": "again"})
         assert writer.keep_checksums() == ""
     with reading(store) as opened:
         assert [*kept_reports(opened, "this", ["steps"])] == [(1, "steps", "run0")]

@@ -18,6 +18,7 @@ from nsysconv import queries
 from nsysconv.api.targets import Say, silent
 from nsysconv.diff import rows
 from nsysconv.errors import NsysconvError
+from nsysconv.queries.columns import PROFILE
 from nsysconv.queries.contract import Request
 from nsysconv.store import kept_reports
 from nsysconv.store.read import Profile, Store
@@ -44,22 +45,27 @@ def computed(profile: Profile, names: Sequence[str], rule: StepRule) -> dict[str
     found = dict(zip(names, reports, strict=True))
     if STEPS in found:
         found[STEPS] = rows.steps_per_rank(rows.without_unannotated(found[STEPS]))
-    return {name: report.rows() for name, report in found.items()}
+    return {name: [_unlabeled(row) for row in report.rows()] for name, report in found.items()}
+
+
+def _unlabeled(row: dict[str, Any]) -> dict[str, Any]:
+    # In another store the profile may have another label.
+    return {name: value for name, value in row.items() if name != PROFILE.name}
 
 
 def keep(writer: Writer, say: Say = silent) -> None:
     """Keep the reports of all profiles of which this program has kept none, but for large ones."""
     count = 0
 
-    def as_json(profile: Profile) -> dict[str, str]:
+    def as_json(store: Store, profile_id: int) -> dict[str, str]:
         nonlocal count
         count += 1
         if count == MANY:
             say("computing reports of profiles that another nsysconv imported, which takes a while")
         try:
-            found = computed(profile, _KEPT, StepRule())
+            found = computed(store.profile(profile_id), _KEPT, StepRule())
         except NsysconvError:
-            return {}  # a history will say why
+            return {}  # it is gone, or a history will say why
         return {name: json.dumps(rows) for name, rows in found.items()}
 
     writer.keep_reports(kept_reports.Lacking(_program(), _MOST_EVENTS), as_json)

@@ -241,11 +241,11 @@ class Writer(ABC):
         return notes
 
     def keep_reports(
-        self, lacking: Lacking, compute: Callable[[Profile], Mapping[str, str]]
+        self, lacking: Lacking, compute: Callable[[Store, int], Mapping[str, str]]
     ) -> None:
         """Keep the reports that `compute` returns of profiles that lack them; checksums come later."""
         with Store(self._connect) as store:
-            found = {n: compute(store.profile(n)) for n in lacking.profiles(self._connection)}
+            found = {n: compute(store, n) for n in lacking.profiles(self._connection)}
         if any(found.values()):
             with self._transaction():
                 self._alone()
