@@ -38,7 +38,7 @@ VERSIONS: dict[int, str] = {
     9: "Threads: the tables `cpu_switch` and `cpu_sample`. Devices: clocks, threads of a warp and "
     "of an SM. Source lines: the table `cpu_line`. Memory: the table `memory_block`; segments and "
     "failed allocations in `memory_event`. Callers of API calls; which call recorded an event. "
-    "Annotations of graph nodes.",
+    "Annotations of graph nodes. Reports for histories: the table `kept_report`.",
 }
 """One line per version: what changed."""
 
@@ -287,6 +287,19 @@ implausible = _profile_table(
         codes=codes.DOUBTS,
         since=8,
     ),
+)
+
+kept_report = _profile_table(
+    "kept_report",
+    "A short report on one profile as its import computed it, for `history`; large profiles have none.",
+    _text("report", "Its name.", key=True, since=9),
+    _text(
+        "program",
+        "What computed it; `history` takes nothing of another one.",
+        required=True,
+        since=9,
+    ),
+    _text("rows_json", "Its rows as JSON; of steps one by rank.", required=True, since=9),
 )
 
 note = sa.Table(

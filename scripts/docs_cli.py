@@ -68,6 +68,7 @@ def cli_page() -> Iterator[str]:
             ("`job.db@2`", "the profile of that number"),
             ("`job.db@rank=3`", "the profile that holds the process of that rank"),
             ("`job.db@last:20`", "the newest 20 runs; as the base of `diff` without the other side's"),
+            ("`job.db@best:steps.period_ns`", "base of `diff`: the runs in which a metric was best"),
             ("`job.db@commit=1f3a9c`", "the profiles with that tag (`import --tag commit=1f3a9c`)"),
         ),
     )

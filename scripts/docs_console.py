@@ -28,7 +28,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 from run_command import run
 from write_examples import write_examples
@@ -114,9 +113,7 @@ class Shell:
             return f"{self.status}\n"
         if words[0] != "nsysconv":
             raise ValueError(f"$ {command}: pages run nsysconv alone")
-        cache = str(self.folder.parent / "cache")
-        with mock.patch.dict(os.environ, XDG_CACHE_HOME=cache):
-            outcome = run(*words[1:], cwd=self.folder, width=TERMINAL)
+        outcome = run(*words[1:], cwd=self.folder, width=TERMINAL)
         self.status = outcome.status
         text = outcome.out + (outcome.err if outcome.status else "")
         return re.sub(r"[ \t]+$", "", text, flags=re.M)

@@ -40,6 +40,10 @@ ONE = Change((100_000,), (120_000,), "single run", HALF, 0.03)
         (Answer(STEP, Change((100, 101, 99), (101, 102, 100), "repeats"), (3, 3)),
          "inconclusive: step period 100 ns → 101 ns (+1.0 %); 3 vs. 3 runs show no change below 3.2 %: "
          "record 4 runs per side"),
+        # Twenty runs with 2.05 % and new ones: (2.064 + 0.857) x 2.05 % x sqrt(1/20 + 1/6) = 2.79 %.
+        (Answer(STEP, Change((98, 102) * 10, (101,), "repeats"), (20, 1)),
+         "inconclusive: step period 100 ns → 101 ns (+1.0 %); 20 vs. 1 runs show no change below 6.3 %: "
+         "record 6 new runs"),
         # R1 of the definitions: 1.03298 to 1.06691.
         (Answer(STEP, Change((100, 101, 99, 100, 102), (105, 106, 104, 105, 107), "repeats"), (5, 5)),
          "slower: step period 100 ns → 105 ns (+5.0 %); 5 runs vs. 5 runs, "

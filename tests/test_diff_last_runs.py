@@ -119,3 +119,69 @@ def test_other_commands_take_the_newest_run(store: Path) -> None:
     several = run("report", f"{store}@last:3", "overview", cwd=store.parent)
     assert several.status == 2
     assert "holds 3 runs: name one" in several.err
+
+
+def test_the_comment_has_the_runs_as_heights(store: Path) -> None:
+    # 31.00 to 31.02 us and 31.5 us, on 8 levels of 5 % about the middle.
+    limits = ("--fail-on", "overview.window_ns:3%", "-f", "markdown", "--brief")
+    out = run("diff", "runs.db@last:9", "new.db", *limits, cwd=store.parent).out
+    assert "\n* GPU active window, 4 runs and 1 new: " in out
+    assert "1 new: ▃▃▃▃▆\n" in out
+    out = run("diff", "runs.db@a", "new.db", *limits, cwd=store.parent).out
+    assert "new: " not in out
+
+
+# -- the best runs
+
+
+def write_levels(store: Path, *levels: int, **options: object) -> None:
+    """Ten runs of each length, by -5 to 4 ns, called by their numbers."""
+    lengths = [level + (3 * i) % 10 - 5 for level in levels for i in range(10)]
+    for number, length in enumerate(lengths):
+        write_run(store, f"r{number}", 1_000 + number, length, **options)
+
+
+def numbers(*runs: int) -> list[list[str]]:
+    return [[f"r{number}"] for number in range(*runs)]
+
+
+SUM, LARGEST = "best:overview.kernel_sum_ns", "best:kernels[/^kernel$/].max_ns"
+
+
+@pytest.mark.parametrize(("levels", "word", "runs"), [
+    ((1_000, 900, 1_100), SUM, numbers(10, 20)),
+    ((900, 1_000, 900), LARGEST, numbers(10)),
+    # More is better.
+    ((900, 1_000, 800), "best:gpu_utilization.gpu_utilization_pct", numbers(10, 20)),
+    # The newest 20 of a level.
+    ((900, 900, 900, 1_000), SUM, numbers(10, 30)),
+])  # fmt: skip
+def test_the_runs_of_the_best_level(
+    tmp_path: Path, levels: tuple[int, ...], word: str, runs: list[list[str]]
+) -> None:
+    write_levels(tmp_path / "runs.db", *levels)
+    write_run(tmp_path / "new.db", "e", 50)
+    assert base_of(f"{tmp_path / 'runs.db'}@{word}", tmp_path / "new.db") == runs
+
+
+def test_the_best_of_another_gpu_is_no_base(tmp_path: Path) -> None:
+    write_run(tmp_path / "runs.db", "old", 1, 500, gpus={0: {"name": "fast"}})
+    write_levels(tmp_path / "runs.db", 900)
+    write_run(tmp_path / "new.db", "e", 50)
+    assert base_of(f"{tmp_path / 'runs.db'}@{SUM}", tmp_path / "new.db") == numbers(10)
+
+
+def test_what_creeps_exceeds_a_limit_to_the_best(tmp_path: Path) -> None:
+    # 1.5 % more every ten runs: 4.6 % more than the first ten, and 1.5 % more than the last.
+    write_levels(tmp_path / "runs.db", 1_000, 1_015, 1_030)
+    write_run(tmp_path / "new.db", "e", 50, 1_046)
+    limit = ("overview.kernel_sum_ns:3%",)
+    place, new = tmp_path / "runs.db", tmp_path / "new.db"
+    assert api.compare(f"{place}@last:10", new, fail_on=limit).exit_status == 0
+    assert api.compare(f"{place}@{SUM}", new, fail_on=limit).exit_status == 1
+
+
+@pytest.mark.parametrize("word", ["best:", "best:overview.kernel", "best:steps.period_ns"])
+def test_no_best(store: Path, word: str) -> None:
+    with pytest.raises(UsageError):
+        base_of(f"{store}@{word}", store.parent / "new.db")

@@ -173,6 +173,31 @@ def test_intervals_of_runs(
     assert (found.low, found.high) == (pytest.approx(low, abs=2e-5), pytest.approx(high, abs=2e-5))
 
 
+@pytest.mark.parametrize(("spread", "is_wide"), [(2.02, False), (2.03, True)])
+@pytest.mark.parametrize("swapped", [False, True])
+def test_many_runs_show_how_few_vary(spread: float, is_wide: bool, swapped: bool) -> None:
+    """Of F with 2 and 10 degrees of freedom 5 % are above 5 (20**0.2 - 1), the square of 2.0256."""
+    base, other = [-1.0] * 5 + [1.0] * 5 + [0.0], [-spread, 0.0, spread]
+    square = (10 + 2 * spread**2) / 12
+    half = 2.178813 * math.sqrt(square * (1 / 11 + 1 / 3))
+    if is_wide:
+        squares = 1 / 11, spread**2 / 3
+        degrees = sum(squares) ** 2 / (squares[0] ** 2 / 10 + squares[1] ** 2 / 2)
+        half = t_quantile(0.95, degrees) * math.sqrt(sum(squares))
+    found = runs_difference_interval(*((other, base) if swapped else (base, other)))
+    assert found is not None
+    assert found.high == pytest.approx(half, abs=1e-5)
+
+
+def test_fewer_than_ten_runs_do_not_show_it() -> None:
+    # Welch's, of 2 degrees of freedom and a little.
+    found = runs_difference_interval([-1.0, 1.0] * 4 + [0.0], [-1.0, 0.0, 1.0])
+    assert found is not None
+    squares = 1 / 9, 1 / 3
+    degrees = sum(squares) ** 2 / (squares[0] ** 2 / 8 + squares[1] ** 2 / 2)
+    assert found.high == pytest.approx(t_quantile(0.95, degrees) * math.sqrt(sum(squares)))
+
+
 def test_one_run_a_side_tells_nothing_of_runs() -> None:
     assert runs_ratio_interval([100], [104]) is None
     assert runs_ratio_interval([], [100, 101, 102]) is None
@@ -184,7 +209,7 @@ def test_one_run_a_side_tells_nothing_of_runs() -> None:
         *(((runs, runs), (0.05, 0.05), 65) for runs in (2, 3, 5, 10)),
         # Welch alone has 87 of two against eight.
         ((1, 5), (0.02, 0.02), 75), ((2, 8), (0.02, 0.02), 75), ((5, 2), (0.02, 0.02), 75),
-        ((2, 8), (0.01, 0.02), 75),
+        ((2, 8), (0.01, 0.02), 75), ((20, 3), (0.02, 0.02), 75),
     ],
 )  # fmt: skip
 def test_runs_are_as_often_wrong_as_it_says(
@@ -273,6 +298,15 @@ def test_never_fewer_than_three_runs_nor_more_than_a_thousand() -> None:
     assert required_runs(0.01, 0.01 * 2.8035 / math.sqrt(500)) == 1000
     assert required_runs(0.01, 0.01 * 2.8 / math.sqrt(500)) is None
     assert required_runs(0.01, 0) is None
+
+
+def test_runs_beside_many() -> None:
+    # t(.975, 23) + t(.80, 23) = 2.069 + 0.858 of 0.02 sqrt(1/20 + 1/5) are 0.02927; four take 0.0321.
+    assert required_runs(0.02, 0.03, 20) == required_runs(0.02, 0.0293, 20) == 5
+    assert required_runs(0.02, 0.0292, 20) == 6
+    # One is enough of 1 %, and none are where base alone varies too much.
+    assert required_runs(0.01, 0.031, 20) == 1
+    assert required_runs(0.05, 0.03, 20) is None
 
 
 def test_the_smallest_visible_change() -> None:

@@ -84,7 +84,7 @@ def cells(table: pa.Table) -> list[tuple[Any, ...]]:
 def stored(store: Path) -> Cells:
     """All rows of a store in that order, but for tables without rows and what only the store needs."""
     return {name: sorted(rows, key=repr) for name, rows in dump(store).items()
-            if rows and name not in ("checksum", "extent", "implausible")}  # fmt: skip
+            if rows and name not in ("checksum", "extent", "implausible", "kept_report")}  # fmt: skip
 
 
 def exported(folder: Path, to: str = "parquet") -> Cells:

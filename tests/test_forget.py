@@ -255,3 +255,11 @@ def test_in_postgresql(database: Location) -> None:
     assert labels(database) == ["b", "c"]
     assert check(database) == []
     assert {row["run_count"] for row in api.history(database)[0].rows()} == {2}
+
+
+def test_reports_kept_in_postgresql(database: Location, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_run(database, "computed", 20)
+    api.import_files(BASIC, database)  # which keeps those of all profiles
+    kept = [report.rows() for report in api.history(database)]
+    monkeypatch.setattr("nsysconv.api.kept_reports.queries.compute_reports", None)
+    assert [report.rows() for report in api.history(database)] == kept

@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import FIXTURES, NSYS
 from run_command import run
 from small_store import Kernel, Range, write
 
 from nsysconv import api, queries
+from nsysconv.api.diffing import compared_columns
 from nsysconv.diff.history import trend
-from nsysconv.errors import InputError, UsageError
-from nsysconv.store.location import writing
+from nsysconv.diff.rows import measures_of
+from nsysconv.errors import InputError, InUseError, UsageError
+from nsysconv.store.checksums import check
+from nsysconv.store.kept_reports import Lacking
+from nsysconv.store.kept_reports import kept as kept_reports
+from nsysconv.store.location import reading, writing
 
+TRAINING = FIXTURES / "kineto" / "training-2.13.json"
 HOUR_NS = 3_600 * 10**9
-
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return tmp_path / "cache" / "nsysconv"
 
 
 def write_runs(
@@ -179,6 +182,23 @@ def test_all_rows_together_are_the_machine(
     assert all(why == f"4 of {len(factors)} rows change alike" for why in machine)
 
 
+@pytest.mark.parametrize(("with_k1", "found"), [
+    ("-----+++++", [("run5", "appears", "none → 500 ns", "5:5", "run4", None, 500.0)]),
+    ("++++++-----", [("run6", "vanishes", "500 ns → none", "6:5", "run5", 500.0, None)]),
+    ("-----+++++-----", [("run5", "appears", "none → 500 ns", "5:5", "run4", None, 500.0),
+                         ("run10", "vanishes", "500 ns → none", "5:5", "run9", 500.0, None)]),
+    # For fewer runs than five, or now and then.
+    ("----+++++", []), ("-----++++", []), ("+-+-+-+-+-+-", []), ("-----+++-++++++", []),
+])  # fmt: skip
+def test_a_row_appears_and_vanishes(tmp_path: Path, with_k1: str, found: list[Any]) -> None:
+    write_runs(tmp_path / "runs.db", [[1_000, 500] if sign == "+" else [1_000] for sign in with_k1])
+    _, changes = both(tmp_path / "runs.db", "kernels.avg_ns")
+    names = ("run", "kind", "change", "runs", "base_run", "before_med", "after_med")
+    assert [tuple(row[name] for name in names) for row in changes] == found
+    assert {row["row"] for row in changes} <= {"k1"}
+    assert {row["verdict"] for row in changes} <= {None}
+
+
 def test_a_run_alone_is_noise(tmp_path: Path) -> None:
     lengths = varied(20)
     lengths[7] = 1_300
@@ -280,45 +300,75 @@ def test_trend(values: list[float], shown: str) -> None:
     assert len(trend([1.0] * 1_000)) == 32
 
 
-# -- what is kept from one call to the next
+# -- what imports keep
 
 
-def test_a_run_is_computed_once(
-    tmp_path: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch
+def no_report(wanted: Any, timeline: Any) -> Any:
+    raise AssertionError(f"{timeline.profile.ref.label} is computed")
+
+
+def every_column() -> list[str]:
+    columns = compared_columns()
+    return [f"{name}.{c.name}" for name in ("overview", "steps") for c in measures_of(columns[name])]
+
+
+def altered(store: Path, sql: str) -> None:
+    with closing(sqlite3.connect(store)) as connection, connection:
+        connection.executescript(sql)
+
+
+def test_what_an_import_keeps_is_what_reports_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store, counted = tmp_path / "runs.db", []
-    compute = queries.compute_reports
-
-    def counting(wanted: Any, timeline: Any) -> Any:
-        counted.append(timeline.profile.ref.label)
-        return compute(wanted, timeline)
-
-    monkeypatch.setattr(queries, "compute_reports", counting)
-    write_runs(store, varied(4))
-    first = both(store, KERNELS)
-    assert both(store, KERNELS) == first
-    assert counted == ["run0", "run1", "run2", "run3"]
-    write_runs(store, [1_000], first=4)
-    both(store, KERNELS, last=2)
-    assert counted[4:] == ["run4"]
-    # Another metric, another step rule: other values.
-    both(store, "overview.window_ns")
-    both(store, KERNELS, step_range="ProfilerStep#1")
-    assert len(counted) == 15
-    # The same label with other kernels is another run; what is gone is no longer kept.
-    api.forget(store, ["run0", "run1", "run2", "run3"])
-    write_runs(store, [2_000])
-    series, _ = both(store, KERNELS)
-    assert series[0]["level_med"] == 1_500
-    (path,) = [p for p in own_cache.iterdir() if len(json.loads(p.read_text())) == 2]
-    for damaged in ("{", "5", "[[]]"):
-        path.write_text(damaged)
-        assert both(store, KERNELS) == (series, [])
+    store = tmp_path / "runs.db"
+    files = ("basic-3.25.0", "nccl-3.25.0", "graphs-3.4.0", "no_gpu-3.25.0")
+    api.import_files([*(NSYS / f"{name}.sqlite" for name in files), TRAINING], store)
+    with monkeypatch.context() as patch:
+        patch.setattr(queries, "compute_reports", no_report)
+        kept = both(store, *every_column())
+        with pytest.raises(AssertionError, match="is computed"):
+            both(store, "kernels.avg_ns")
+        with pytest.raises(AssertionError, match="is computed"):
+            both(store, step_range="*")
+    altered(store, "DELETE FROM kept_report")
+    assert both(store, *every_column()) == kept
+    assert len(kept[0]) > 20
 
 
-def test_without_a_cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "file").write_text("")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    write_runs(tmp_path / "runs.db", varied(2))
-    assert len(both(tmp_path / "runs.db")[0]) == 3
-    assert (tmp_path / "file").read_text() == ""
+def test_what_another_program_kept_is_computed_and_kept_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = tmp_path / "runs.db"
+    api.import_files(NSYS / "basic-3.25.0.sqlite", store)
+    expected = both(store)
+    another = "UPDATE kept_report SET program = 'another', rows_json = '[]'; DELETE FROM checksum"
+    altered(store, another)
+    assert both(store) == expected
+    api.import_files(NSYS / "basic-3.4.0.sqlite", store)
+    assert check(store) == []
+    monkeypatch.setattr(queries, "compute_reports", no_report)
+    assert [row["run_count"] for row in both(f"{store}@basic-3.25.0")[0]] == [
+        row["run_count"] for row in expected[0]]  # fmt: skip
+
+
+def test_a_profile_that_goes_meanwhile_has_nothing_kept(tmp_path: Path) -> None:
+    write_runs(tmp_path / "runs.db", [1_000])
+    with reading(tmp_path / "runs.db") as store, pytest.raises(InUseError):
+        store.profile(2)
+
+
+def test_of_large_profiles_nothing_is_kept(tmp_path: Path) -> None:
+    store = tmp_path / "runs.db"
+    write_runs(store, [[1_000], [1_000, 500]])
+    with writing(store) as writer:
+        # Two steps with a kernel each are four rows, with two each six.
+        writer.keep_reports(Lacking("this", 4), lambda store, n: {"steps": store.profile(n).ref.label})
+        writer.keep_reports(Lacking("this", 4), lambda store, n: {"steps": "again"})
+        assert writer.keep_checksums() == ""
+    with reading(store) as opened:
+        assert [*kept_reports(opened, "this", ["steps"])] == [(1, "steps", "run0")]
+        assert [*kept_reports(opened, "another", ["steps"])] == []
+    assert check(store) == []
+    api.forget(store, "run0")
+    with reading(store) as opened:
+        assert [*kept_reports(opened, "this", ["steps"])] == []

@@ -115,6 +115,18 @@ def test_limits_that_more_runs_decide_are_one_line() -> None:
                           "* within: 0 of 3 limits"]  # fmt: skip
 
 
+def test_beside_many_runs_new_ones_decide() -> None:
+    reason = "20 vs. 1 runs show no change below 6 %: record 5 new runs"
+    lines, _ = written(headline(SLOWER.report()), limits("inconclusive", needs_runs=5, reason=reason))
+    assert lines[2] == "* **inconclusive**: `kernels.per_step_ns:0%`: record 5 new runs"
+
+
+def test_the_runs_as_heights() -> None:
+    lines, _ = written(headline(replace(SLOWER, runs=(20, 1), trend="▃▃▆").report()))
+    assert lines[2].endswith(", 20 runs and 1 new: ▃▃▆")
+    assert "▃" not in "".join(written(headline(SLOWER.report()))[0])
+
+
 def test_what_failed_may_have_drifted() -> None:
     note = Note("runs-not-in-turns", Severity.INFO, "the runs were recorded in one block")
     slower = replace(SLOWER, notes=(note,))

@@ -117,8 +117,9 @@ def compare(
     """Compare two sides: what changed from base to other.
 
     A side is a store, STORE@LABEL, a profile file, a folder or a glob; profiles of one run are its
-    ranks, all others repeats. `STORE@last:20` as base is the newest 20 runs of a store, without those
-    of the other side. `reports` are those with keys (None: the most useful). Raises UsageError
+    ranks, all others repeats. `STORE@last:20` as base is the newest 20 runs of a store, and
+    `STORE@best:steps.period_ns` up to 20 of those in which a metric was best (`history`), both without
+    those of the other side. `reports` are those with keys (None: the most useful). Raises UsageError
     for words that are not known, InputError where a side cannot be read. What a side did not record is
     in the reports.
     """
@@ -329,7 +330,10 @@ def _asked(
 ) -> comparison.Asked:
     base, other = (
         comparison.SideAnswers(
-            name, tuple(tuple(map(answers.__getitem__, run)) for run in side.runs), side.unread
+            name,
+            tuple(tuple(map(answers.__getitem__, run)) for run in side.runs),
+            side.unread,
+            side.in_order,
         )
         for name, side in zip(("base", "other"), sides, strict=True)
     )
@@ -361,11 +365,12 @@ def _asked(
 class Side:
     """A side of a comparison: its runs. A run is a profile, or the profiles of its ranks.
 
-    `unread` are notes on files of a folder that could not be read.
+    `unread` are notes on files of a folder that could not be read; `in_order`: the runs are a series.
     """
 
     runs: tuple[tuple[OpenProfile, ...], ...]
     unread: tuple[Note, ...] = ()
+    in_order: bool = False
 
     @property
     def profiles(self) -> tuple[OpenProfile, ...]:
@@ -377,15 +382,17 @@ def open_sides(base: Target, other: Target, stack: ExitStack, say: Say) -> tuple
     """Open both sides, such as STORE@LABEL, a file, a folder or a glob, for as long as the stack is open.
 
     Profiles of one run of a store or file are its ranks, and so are files of different ranks; all others
-    are repeats. STORE@last:N as base is the newest N runs of a store, without those of the other side.
-    Raises UsageError or InputError if nothing is there, or a file that was named cannot be read.
+    are repeats. As base, STORE@last:N is the newest N runs of a store, and STORE@best:METRIC those of its
+    best level, without those of the other side. Raises UsageError or InputError if nothing is there, or a
+    file that was named cannot be read.
     """
-    is_last = str(base).rpartition("@")[2].startswith("last:")
+    is_last = re.search("@(?:last|best):", str(base))
     if is_last and (last := names_last_runs(base)) is not None:
         of_other = list(_files_of(other, say))
         check_existing(place for place, *_ in of_other)
         newest = _opened(other, of_other, stack, say)
-        return Side(tuple(open_last_runs(*last, newest.profiles, stack))), newest
+        of_last = tuple(open_last_runs(*last, newest.profiles, stack))
+        return Side(of_last, in_order=True), newest
     of_base, of_other = list(_files_of(base, say)), list(_files_of(other, say))
     check_existing(place for place, *_ in (*of_base, *of_other))
     return _opened(base, of_base, stack, say), _opened(other, of_other, stack, say)

@@ -20,7 +20,7 @@ from itertools import compress
 from pathlib import Path
 from typing import Unpack
 
-from nsysconv.api import profile_file
+from nsysconv.api import kept_reports, profile_file
 from nsysconv.api.inputs import (
     Input,
     Inputs,
@@ -185,11 +185,12 @@ def _import_all(
             options.done(len(results), len(inputs))
         if not any(result.imported for result in results):
             raise _NothingImported
-        _keep_checksums(writer, target, options.say)
+        _keep_derived(writer, target, options.say)
     return results
 
 
-def _keep_checksums(writer: Writer, target: Location, say: Say) -> None:
+def _keep_derived(writer: Writer, target: Location, say: Say) -> None:
+    kept_reports.keep(writer, say)
     if reason := writer.keep_checksums():
         say(f"{target}: no checksums were kept ({reason}); the next import into it tries again.")
 
@@ -238,7 +239,7 @@ def _add_complete_store(
         try:
             with writing(target) as writer:
                 profile_file.add_store(complete, writer, options, added, target)
-                _keep_checksums(writer, target, options.say)
+                _keep_derived(writer, target, options.say)
             break
         except InUseError:
             # Other processes add their profiles.

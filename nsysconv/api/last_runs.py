@@ -1,4 +1,4 @@
-"""The newest runs of a store, as one side of a comparison: `STORE@last:N`."""
+"""Runs of a store as the base of a comparison: `STORE@last:N`, `STORE@best:METRIC`."""
 
 from __future__ import annotations
 
@@ -13,24 +13,26 @@ from nsysconv.importers.probe import Probe
 from nsysconv.store.location import Location, Url, is_store, reading, split_target
 from nsysconv.store.selection import has_label, last_count, last_runs, runs_in_order
 
+_BEST = "best:"
 
-def names_last_runs(target: Target) -> tuple[Location, int] | None:
-    """Return the store and the N of STORE@last:N; None for all else, also for a label spelled so."""
+
+def names_last_runs(target: Target) -> tuple[Location, str] | None:
+    """Return store and word of STORE@last:N or STORE@best:METRIC; None if a label is spelled so."""
     if isinstance(target, Files):
         return None
     place, word = split_target(target)
-    count = None if word is None else last_count(word)
-    if count is None or not (isinstance(place, Url) or place.exists()) or not is_store(place):
+    if word is None or not (word.startswith(_BEST) or last_count(word)):
+        return None
+    if not (isinstance(place, Url) or place.exists()) or not is_store(place):
         return None
     with reading(place) as store:
-        is_label = has_label(store, str(word))
-    return None if is_label else (place, count)
+        return None if has_label(store, word) else (place, word)
 
 
 def open_last_runs(
-    place: Location, count: int, other: Sequence[OpenProfile], stack: ExitStack
+    place: Location, word: str, other: Sequence[OpenProfile], stack: ExitStack
 ) -> list[tuple[OpenProfile, ...]]:
-    """Open the newest `count` runs of a store, for as long as the stack is open, each in order of ranks.
+    """Open the newest runs of a store, or the best, for as long as the stack is open, by ranks.
 
     A run that is also in `other`, by the identity of a profile or the bytes of its file, is left out.
     Raises UsageError if the store has no run beside it.
@@ -46,7 +48,11 @@ def open_last_runs(
             for p in run.profiles
             if p.attributes["identity"] in identities or p.attributes["sha256"] in hashes
         }
-        chosen = last_runs(runs, count, same)
+        chosen = last_runs(runs, last_count(word) or len(runs), same)
+        if word.startswith(_BEST) and chosen:
+            from nsysconv.api.run_history import best_runs  # which needs what this is for
+
+            chosen = best_runs(store, chosen, word.removeprefix(_BEST))
         opened = [
             [OpenProfile(store.profile(p.id), place, ExitStack()) for p in run.profiles]
             for run in chosen

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from statistics import median
 
-from nsysconv import queries
+from nsysconv.api import kept_reports
 from nsysconv.api.diffing import compared_columns
-from nsysconv.api.history_cache import HistoryCache
+from nsysconv.api.kept_reports import STEPS
 from nsysconv.api.open_profile import shown_report
 from nsysconv.api.shown_report import ShownReport
 from nsysconv.api.targets import Say, Target, Words, several, silent
-from nsysconv.diff import rows
 from nsysconv.diff.change_points import FEWEST_VALUES
 from nsysconv.diff.history import (
     Metric,
     Run,
+    Series,
     Values,
     changes_of,
     changes_report,
@@ -25,10 +26,9 @@ from nsysconv.diff.history import (
     series_of,
     values_of,
 )
+from nsysconv.diff.rows import STEP_COUNT
 from nsysconv.errors import InputError, UsageError
 from nsysconv.notes import Note, Severity
-from nsysconv.queries.contract import Request
-from nsysconv.report import Report
 from nsysconv.store.location import reading, split_target
 from nsysconv.store.read import Store
 from nsysconv.store.selection import (
@@ -39,13 +39,10 @@ from nsysconv.store.selection import (
     selected,
 )
 from nsysconv.timeline.slices import StepRule
-from nsysconv.timeline.timeline import Timeline
 
 DEFAULT = ("steps.period_ns", "overview.kernel_sum_ns", "overview.window_ns")
 """The metrics that are followed if none is named."""
-_STEPS = "steps"
-# So many runs take seconds.
-_MANY = 100
+_MOST_OF_BEST = 20
 
 
 def history(
@@ -78,12 +75,7 @@ def history(
         records = _chosen(every, word, last)
         if not records:
             raise InputError("the store holds no profile", where=str(place))
-        asked = (*(metric.text for metric in wanted), rule)
-        cache = HistoryCache(str(place), asked)
-        try:
-            values = _all_values(opened, records, wanted, rule, cache, say)
-        finally:
-            cache.save(every)
+        values = _all_values(opened, records, wanted, rule, say)
     runs = [_run(record) for record in records]
     series = series_of(wanted, runs, values)
     changed = changes_report(changes_of(series, runs), runs)
@@ -92,6 +84,31 @@ def history(
         replace(shown_report(history_report(series, runs)), notes=notes),
         shown_report(changed),
     ]
+
+
+def best_runs(store: Store, records: Sequence[RunRecord], text: str) -> list[RunRecord]:
+    """Return the newest runs, at most 20, of the level at which a metric was best.
+
+    Of runs like the newest one: the same GPU, driver and tool. Of several rows the worst one counts.
+    """
+    metric = parse_metric(text, compared_columns())
+    runs = [_run(record) for record in records]
+    values = _all_values(store, records, [metric], StepRule(), silent)
+    more = metric.column.better == "more"
+    worst = {
+        place: (min if more else max)(of_run.values())
+        for place, of_run in enumerate(values)
+        if of_run and runs[place].environment == runs[-1].environment
+    }
+    if not worst:
+        raise UsageError(
+            f"no run like the newest one has {text!r}", hint="Name what `history` shows."
+        )
+    series = Series(text, metric.column, "", (), tuple(worst), tuple(worst.values()))
+    low, high = (max if more else min)(
+        series.levels, key=lambda level: median(series.values[slice(*level)])
+    )
+    return [records[place] for place in series.places[low:high]][-_MOST_OF_BEST:]
 
 
 def _chosen(runs: Sequence[RunRecord], word: str | None, last: int | None) -> list[RunRecord]:
@@ -103,54 +120,36 @@ def _chosen(runs: Sequence[RunRecord], word: str | None, last: int | None) -> li
 
 
 def _all_values(
-    store: Store,
-    records: Sequence[RunRecord],
-    metrics: Sequence[Metric],
-    rule: StepRule,
-    cache: HistoryCache,
-    say: Say,
+    store: Store, records: Sequence[RunRecord], metrics: Sequence[Metric], rule: StepRule, say: Say
 ) -> list[Values]:
-    known = [cache.get(record) for record in records]
-    if known.count(None) >= _MANY:
-        say(f"reading {known.count(None):,} runs; the next history has them in {cache.folder}")
-    values, failed = [], None
-    for record, found in zip(records, known, strict=True):
-        if found is None:
-            found = {}
-            try:
-                found = _values(store, record, metrics, rule)
-                cache.put(record, found)
-            except UsageError as error:
-                failed = error  # older runs may have had other names for their steps
+    names = tuple(dict.fromkeys([*(metric.report for metric in metrics), STEPS]))
+    kept = kept_reports.kept(store, names, rule)
+    missing = sum(p.id not in kept for record in records for p in record.profiles)
+    if missing >= kept_reports.MANY:
+        say(f"computing {missing:,} profiles, which takes a while")
+    values: list[Values] = []
+    columns, failed = compared_columns(), None
+    for record in records:
+        found: dict[tuple[str, str], float] = {}
+        try:
+            of_profiles = [
+                kept.get(p.id) or kept_reports.computed(store.profile(p.id), names, rule)
+                for p in record.profiles
+            ]
+            counts = [max((r[STEP_COUNT] for r in of[STEPS]), default=None) for of in of_profiles]
+            for metric in metrics:
+                found |= values_of(
+                    metric,
+                    columns[metric.report],
+                    [of[metric.report] for of in of_profiles],
+                    counts,
+                )
+        except UsageError as error:
+            failed = error  # older runs may have had other names for their steps
         values.append(found)
     if failed is not None and not any(values):
         raise failed
     return values
-
-
-def _values(store: Store, record: RunRecord, metrics: Sequence[Metric], rule: StepRule) -> Values:
-    names = tuple(dict.fromkeys([*(metric.report for metric in metrics), _STEPS]))
-    of_profiles = [_reports(store, profile.id, names, rule) for profile in record.profiles]
-    steps = [_step_count(reports[_STEPS]) for reports in of_profiles]
-    found: dict[tuple[str, str], float] = {}
-    for metric in metrics:
-        found |= values_of(metric, [reports[metric.report] for reports in of_profiles], steps)
-    return found
-
-
-def _reports(
-    store: Store, profile_id: int, names: Sequence[str], rule: StepRule
-) -> dict[str, Report]:
-    request = Request(steps=rule)
-    timeline = Timeline(store.profile(profile_id))
-    computed = queries.compute_reports([(name, request) for name in names], timeline)
-    reports = dict(zip(names, computed, strict=True))
-    steps = rows.without_unannotated(reports[_STEPS])
-    return {**reports, _STEPS: rows.steps_per_rank(steps)}
-
-
-def _step_count(steps: Report) -> int | None:
-    return max((row[rows.STEP_COUNT] for row in steps.rows()), default=None)
 
 
 def _run(record: RunRecord) -> Run:

@@ -488,7 +488,8 @@ def diff(
         typer.Argument(
             metavar="BASE",
             help="Profile file, store (STORE, STORE@LABEL, STORE@KEY=VALUE, STORE@last:N: its newest N "
-            "runs), folder or glob. Profiles of one run are its ranks; all others are repeats.",
+            "runs, STORE@best:METRIC), folder or glob. Profiles of one run are its ranks; all others are "
+            "repeats.",
         ),
     ],
     other: Annotated[str, typer.Argument(metavar="OTHER", help="The same, to compare with BASE.")],

@@ -17,6 +17,7 @@ import numpy as np
 from nsysconv.diff.noise import (
     CONFIDENCE,
     FEWEST_RUNS,
+    MANY_RUNS,
     ConfidenceInterval,
     minimum_detectable_change,
     percentage_point_deviation,
@@ -187,15 +188,21 @@ class Change:
     def runs_for(self, share: float) -> int | None:
         """Return the runs per side that would detect a change by this share; None: too many.
 
-        With one run per side the least number that shows how runs differ.
+        With one run per side the least number that shows how runs differ. Beside a base of many runs
+        (`has_many`) it is the number of runs of other.
         """
         if self.basis != "repeats":
             return FEWEST_RUNS
-        spread = self.run_deviation
-        needed = None if spread is None or not share else required_runs(spread, share)
+        spread, base = self.run_deviation, len(self.base) if self.has_many else None
+        needed = None if spread is None or not share else required_runs(spread, share, base)
         # What is close to the limit needs more than what would show the limit.
-        fewest = max(len(self.base), len(self.other))
+        fewest = len(self.other) if base else max(len(self.base), len(self.other))
         return None if needed is None else max(needed, fewest + 1)
+
+    @property
+    def has_many(self) -> bool:
+        """Return whether base has so many runs that only those of other are too few."""
+        return self.basis == "repeats" and len(self.base) >= max(MANY_RUNS, len(self.other) + 1)
 
     @property
     def basis_words(self) -> str:
@@ -303,7 +310,8 @@ def undecided_words(change: Change, share: float | None = None) -> str:
         most = math.floor(1e4 * quiet) / 100
         doubt += f" with run-to-run noise of {most:g} % or more"
         return f"{doubt}: record {needed} runs per side, or rule that out (--run-noise)"
-    return f"{doubt}: record {needed} runs per side" if needed else doubt
+    record = f"{needed} new runs" if change.has_many else f"{needed} runs per side"
+    return f"{doubt}: record {record}" if needed else doubt
 
 
 # -- the answer
@@ -330,7 +338,7 @@ class Answer:
     `change` is None where it is not recorded. `runs` are those of each side. `unlike` says in words why
     the work of the sides differs, `is_other_size` that times per step do not compare either, `failure`
     why nothing can be compared; `notes` name what may have disturbed the runs. `identical`: both sides
-    are the same recordings.
+    are the same recordings. `trend` has the runs of both sides as heights, where they are a series.
     """
 
     what: str
@@ -341,6 +349,7 @@ class Answer:
     failure: str = ""
     notes: tuple[Note, ...] = ()
     identical: bool = False
+    trend: str | None = None
 
     @property
     def is_one_recording(self) -> bool:
@@ -432,6 +441,7 @@ class Answer:
             "base_runs": self.runs[0],
             "other_runs": self.runs[1],
             "unlike": "; ".join(self.unlike) or None,
+            "trend": self.trend,
         }
         for state in _STATES:
             row[f"limits_{state.replace(' ', '_')}"] = counts[state] if limits else None
@@ -461,6 +471,7 @@ _COLUMNS = tuple(
         ("base_runs", Unit.COUNT, "Runs of base."),
         ("other_runs", Unit.COUNT, "Runs of the other side."),
         ("unlike", Unit.TEXT, "Why the sides did not do the same work; null where nothing says so."),
+        ("trend", Unit.TEXT, "Runs of base, then of other, as heights; null: base is no STORE@last:N."),
         ("limits_exceeded", Unit.COUNT, "Exceeded limits; null: none was given."),
         ("limits_within", Unit.COUNT, "Limits that passed."),
         ("limits_inconclusive", Unit.COUNT, "Undecided limits."),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from functools import cache, partial
 from itertools import pairwise
 
 import numpy as np
@@ -27,6 +28,8 @@ SMALLEST_CHANGE = 0.01
 # (benchmarks/history_power.py); linear in the logarithm of the number in between.
 _NUMBERS = (14, 16, 18, 20, 24, 30, 40, 60, 100, 200, 400)
 _CRITICAL = (2.31, 2.43, 2.50, 2.59, 2.71, 2.84, 3.05, 3.22, 3.40, 3.49, 3.60)
+_RANKS_AT_ONCE = 128
+_CELLS_AT_ONCE = 1 << 16
 _SHRINK = math.sqrt(0.5)
 _MOST_CORRELATED = 0.9
 _CORRELATION_SHOWS = 2.0
@@ -59,63 +62,73 @@ def outliers(values: Sequence[float], points: Sequence[int]) -> list[int]:
 def split_statistics(series: Array) -> Array:
     """Return the energy statistic of the ranks before and from each place of a series, from place 1.
 
-    n and m ranks, divided by n + m, on the two sides: n m / (n + m) x (twice the mean distance of a rank
-    of one side and one of the other, less the mean distances within each side).
+    Of several series, a row each, the result has a row each. For n and m ranks, divided by n + m, on the
+    two sides: n m / (n + m) x (twice the mean distance of a rank of one side and one of the other, less
+    the mean distances within each side).
     """
-    count = len(series)
+    count = series.shape[-1]
     ranks = _ranks(series)
-    distances = np.abs(ranks[:, None] - ranks[None, :])
+    parts = [
+        (np.tril(distances, first).sum(-1), distances.sum(-1))
+        for first in range(0, count, _RANKS_AT_ONCE)  # so many fit in the processor's cache
+        for of_some in [ranks[..., first : first + _RANKS_AT_ONCE, None]]
+        for distances in [np.abs(of_some - ranks[..., None, :])]
+    ]
+    to_earlier, to_all = (np.concatenate(each, axis=-1) for each in zip(*parts, strict=True))
     before = np.arange(1, count)
     after = count - before
-    within = 2 * np.tril(distances).sum(1).cumsum()[:-1]
-    totals = distances.sum(1).cumsum()
-    between = totals[:-1] - within
-    rest = totals[-1] - within - 2 * between
+    within = 2 * to_earlier.cumsum(-1)[..., :-1]
+    totals = to_all.cumsum(-1)
+    between = totals[..., :-1] - within
+    rest = totals[..., -1:] - within - 2 * between
     distance = 2 * between / (before * after) - within / before**2 - rest / after**2
     return np.asarray(before * after / count * distance)
 
 
 def _ranks(series: Array) -> Array:
     # From 1, equal values have their mean rank; divided by the number of values.
-    _, places, equal = np.unique(series, return_inverse=True, return_counts=True)
-    return np.asarray((np.cumsum(equal) - (equal - 1) / 2)[places] / max(len(series), 1))
+    one, others = series[..., None], series[..., None, :]
+    twice = (one > others).sum(-1) + (one >= others).sum(-1) + 1
+    return np.asarray(twice / (2 * max(series.shape[-1], 1)))
 
 
 def _points(series: Array, strictness: float) -> list[int]:
     points, pending = [], [(0, len(series))]
     while pending:
         low, high = pending.pop()
-        found = [
-            (strength, place)
-            for start, end in _stretches(low, high)
-            for strength, place in [_best_split(series, start, end, strictness)]
-        ]
-        strength, place = max(found, default=(0.0, 0))
+        strength, place = max(_best_splits(series, low, high, strictness), default=(0.0, 0))
         if strength >= 1:
             points.append(place)
             pending += [(low, place), (place, high)]
     return _pruned(series, sorted(points), strictness)
 
 
-def _stretches(low: int, high: int) -> Iterator[tuple[int, int]]:
-    # The whole, and stretches that overlap by half or more, shorter by a third each time: in the whole
-    # alone, a rise and the fall after it hide each other (Kovács et al., 2023).
+def _stretches(low: int, high: int) -> Iterator[tuple[int, list[int]]]:
+    # Sizes, and where stretches of each begin: the whole, and stretches that overlap by half or more,
+    # shorter by a third each time: in the whole alone, a rise and the fall after it hide each other
+    # (Kovács et al., 2023).
     length = float(high - low)
     while length >= FEWEST_VALUES:
         size = round(length)
         steps = math.ceil(2 * (high - low - size) / size)
-        for step in range(steps + 1):
-            start = low + round(step * (high - low - size) / max(steps, 1))
-            yield start, start + size
+        rest = high - low - size
+        yield size, [low + round(step * rest / max(steps, 1)) for step in range(steps + 1)]
         length *= _SHRINK
 
 
-def _best_split(series: Array, low: int, high: int, strictness: float) -> tuple[float, int]:
-    inner = slice(LEAST_SEGMENT - 1, high - low - LEAST_SEGMENT)
-    statistics = split_statistics(series[low:high])[inner]
-    best = int(np.argmax(statistics))
-    strength = statistics[best] / (_critical(high - low) * strictness)
-    return float(strength), low + best + LEAST_SEGMENT
+def _best_splits(
+    series: Array, low: int, high: int, strictness: float
+) -> Iterator[tuple[float, int]]:
+    # Of each stretch the strength and the place of its best split.
+    for size, starts in _stretches(low, high):
+        inner = slice(LEAST_SEGMENT - 1, size - LEAST_SEGMENT)
+        at_once = max(1, _CELLS_AT_ONCE // size**2)
+        for some in (starts[i : i + at_once] for i in range(0, len(starts), at_once)):
+            rows = np.stack([series[start : start + size] for start in some])
+            statistics = split_statistics(rows)[:, inner]
+            strengths = statistics.max(1) / (_critical(size) * strictness)
+            places = statistics.argmax(1) + some + LEAST_SEGMENT
+            yield from zip(strengths.tolist(), places.tolist(), strict=True)
 
 
 def _critical(count: int) -> float:
@@ -126,14 +139,15 @@ def _critical(count: int) -> float:
 
 def _pruned(series: Array, points: list[int], strictness: float) -> list[int]:
     # Each point is moved to where it divides its two neighboring segments best, then the weakest goes,
-    # until all hold between these.
+    # until all hold between these. One that goes changes nothing for others than its neighbors.
+    moved, strength = cache(partial(_moved, series)), cache(partial(_strength, series, strictness))
     while points:
         edges = [0, *points, len(series)]
         triples = list(zip(edges, points, edges[2:], strict=False))
-        points = sorted({_moved(series, *each) for each in triples})
+        points = sorted({moved(*each) for each in triples})
         edges = [0, *points, len(series)]
         triples = list(zip(edges, points, edges[2:], strict=False))
-        strengths = [_strength(series, *each, strictness) for each in triples]
+        strengths = [strength(*each) for each in triples]
         weakest = int(np.argmin(strengths))
         if strengths[weakest] >= 1:
             break
@@ -150,7 +164,7 @@ def _moved(series: Array, low: int, place: int, high: int) -> int:
     return low + int(inner[np.argmin(cost[inner])]) if len(inner) else place
 
 
-def _strength(series: Array, low: int, place: int, high: int, strictness: float) -> float:
+def _strength(series: Array, strictness: float, low: int, place: int, high: int) -> float:
     before, after = np.median(series[low:place]), np.median(series[place:high])
     if abs(after - before) < SMALLEST_CHANGE * abs(before) or before == after:
         return 0.0

@@ -13,7 +13,17 @@ from functools import partial
 import pyarrow as pa
 
 from nsysconv.codes import COMMUNICATION
-from nsysconv.diff import account, change, comparability, gate, names, noise, rows, same_work
+from nsysconv.diff import (
+    account,
+    change,
+    comparability,
+    gate,
+    history,
+    names,
+    noise,
+    rows,
+    same_work,
+)
 from nsysconv.diff.comparability import Properties
 from nsysconv.diff.compare import CompareOptions, Comparison, HalfWidths, compare_reports
 from nsysconv.diff.replaced import Limited
@@ -58,11 +68,15 @@ class ProfileAnswers:
 
 @dataclass(frozen=True)
 class SideAnswers:
-    """Hold what a comparison needs of the profiles of one side, by run, and notes on unreadable files."""
+    """Hold what a comparison needs of the profiles of one side, by run, and notes on unreadable files.
+
+    `in_order`: the runs are a series, the newest last.
+    """
 
     name: str
     runs: tuple[tuple[ProfileAnswers, ...], ...]
     unread: tuple[Note, ...] = ()
+    in_order: bool = False
 
     @property
     def profiles(self) -> tuple[ProfileAnswers, ...]:
@@ -426,6 +440,7 @@ def answer(judged: Judgement) -> change.Answer:
     failure = comparability.failure(judged.notes, facts)
     if asked.identical and failure == comparability.NO_GPU_WORK:
         failure = ""  # nothing is lost: there was none
+    measured = [time for side in values for time in side if time is not None]
     return change.Answer(
         what,
         moved,
@@ -435,6 +450,7 @@ def answer(judged: Judgement) -> change.Answer:
         failure=failure,
         notes=notes,
         identical=asked.identical,
+        trend=history.trend(measured[-history.TREND_WIDTH :]) if asked.sides[0].in_order else None,
     )
 
 

@@ -285,7 +285,8 @@ _COLUMNS = (
     Column(
         "needs_runs",
         Unit.COUNT,
-        "Runs per side that would decide; null: it is decided, or more runs would not.",
+        "Runs per side that would decide, or runs of other beside ten or more of base; null: it is "
+        "decided, or more runs would not.",
         brief=False,
         optional=True,
     ),

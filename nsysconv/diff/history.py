@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import groupby, pairwise
 from statistics import median
 from typing import Any, Literal
 
@@ -20,13 +20,13 @@ from nsysconv.diff.rows import measures_of
 from nsysconv.errors import UsageError, available_hint
 from nsysconv.report import Column, Report, Unit, human, report_table, utc
 
-Kind = Literal["real", "environment", "machine", "noise"]
+Kind = Literal["real", "environment", "machine", "noise", "appears", "vanishes"]
 
 _GRAMMAR = (
     f"Write REPORT.COLUMN, for example overview.kernel_sum_ns or kernels[/gemm/].avg_ns; {ESCAPES}"
 )
 _LEVELS = "▁▂▃▄▅▆▇█"
-_TREND_WIDTH = 32
+TREND_WIDTH = 32
 # So many rows of a metric have to change alike before it is the machine that did.
 _FEWEST_ROWS = 4
 _MOST_ROWS_SHARE = 0.8
@@ -100,16 +100,18 @@ class Series:
 class LevelChange:
     """A change of a series at the run at `place`, or that run alone if it is noise.
 
-    `counts` are the runs before and after.
+    `counts` are the runs before and after; `before` is None where the row appears, `after` where it
+    vanishes. `base` is the place of the last run before, if the program changed.
     """
 
     series: Series
     kind: Kind
     place: int
-    before: float
-    after: float
+    before: float | None
+    after: float | None
     counts: tuple[int, int]
     why: str = ""
+    base: int | None = None
 
 
 def parse_metric(text: str, columns: Mapping[str, Sequence[Column]]) -> Metric:
@@ -126,16 +128,19 @@ def parse_metric(text: str, columns: Mapping[str, Sequence[Column]]) -> Metric:
 
 
 def values_of(
-    metric: Metric, reports: Sequence[Report], steps: Sequence[int | None]
+    metric: Metric,
+    columns: Sequence[Column],
+    rows: Sequence[Sequence[Mapping[str, Any]]],
+    steps: Sequence[int | None],
 ) -> dict[tuple[str, str], float]:
-    """Return the values of a metric in one run: its report on each profile, and the profiles' steps.
+    """Return the values of a metric in one run: of its report's rows by profile, and the profiles' steps.
 
     Rows of one key are added up, or left out where that means nothing. Sums of a profile with steps are
     those of one step.
     """
-    pairs = [(row, n) for r, n in zip(reports, steps, strict=True) for row in r.rows()]
+    pairs = [(row, n) for mine, n in zip(rows, steps, strict=True) for row in mine]
     found: dict[tuple[str, str], float | None] = {}
-    for (row, count), (words, texts) in zip(pairs, _words(reports[0].columns, pairs), strict=True):
+    for (row, count), (words, texts) in zip(pairs, _words(columns, pairs), strict=True):
         value = row[metric.column.name]
         if metric.pattern is not None and not metric.pattern.search(texts):
             continue
@@ -205,6 +210,7 @@ def changes_of(series: Sequence[Series], runs: Sequence[Run]) -> list[LevelChang
             _step(each, low, place, high, runs, others)
             for (low, place), (_, high) in pairwise(each.levels)
         ]
+        changes += _comings(each, others)
         changes += _noise(each)
     return sorted(changes, key=lambda change: change.kind == "noise")
 
@@ -237,8 +243,17 @@ def _step(
 ) -> LevelChange:
     before, after = each.values[low:place], each.values[place:high]
     kind, why = _kind(each, (low, place, high), runs, others)
-    counts = (len(before), len(after))
-    return LevelChange(each, kind, each.places[place], median(before), median(after), counts, why)
+    counts, base = (len(before), len(after)), each.places[place - 1]
+    return LevelChange(
+        each,
+        kind,
+        each.places[place],
+        median(before),
+        median(after),
+        counts,
+        why,
+        base if kind in ("real", "machine") else None,
+    )
 
 
 def _kind(
@@ -274,6 +289,22 @@ def _ratio(each: Series, low: int, place: int, last: int) -> float | None:
     return math.log(median(after) / median(before))
 
 
+def _comings(each: Series, others: Sequence[Series]) -> Iterator[LevelChange]:
+    # Where the row appears or vanishes, while others of its metric are there: for some runs, not one.
+    values = dict(zip(each.places, each.values, strict=True))
+    every = sorted({place for series in (each, *others) for place in series.places})
+    stretches = [list(places) for _, places in groupby(every, key=values.__contains__)]
+    for old, new in pairwise(stretches):
+        counts = len(old), len(new)
+        if min(counts) >= LEAST_SEGMENT:
+            before, after = (
+                median(values[p] for p in places) if places[0] in values else None
+                for places in (old, new)
+            )
+            kind: Kind = "appears" if before is None else "vanishes"
+            yield LevelChange(each, kind, new[0], before, after, counts, base=old[-1])
+
+
 def _noise(each: Series) -> Iterator[LevelChange]:
     for place in outliers(each.values, each.points):
         low, high = next((a, b) for a, b in each.levels if a <= place < b)
@@ -292,7 +323,7 @@ def _listed(words: frozenset[str]) -> str:
 
 def trend(values: Sequence[float]) -> str:
     """Return values as a line of blocks, at most 32: each is the median of as many runs as the others."""
-    width = min(len(values), _TREND_WIDTH)
+    width = min(len(values), TREND_WIDTH)
     edges = [len(values) * i // width for i in range(width + 1)] if width else []
     heights = [median(values[low:high]) for low, high in pairwise(edges)]
     low, high = min(heights, default=0.0), max(heights, default=0.0)
@@ -329,9 +360,10 @@ _CHANGES = (
         "kind",
         Unit.TEXT,
         "real; environment: GPU, driver, tool or host changed; machine: most rows of the metric change "
-        "alike; noise: this run alone is far from its level.",
+        "alike; noise: this run alone is far from its level; appears, vanishes: runs before, or after, "
+        "lack the row.",
     ),
-    Column("verdict", Unit.TEXT, "worse, better, more or less; null: noise, environment."),
+    Column("verdict", Unit.TEXT, "worse, better, more or less; null: of other kinds."),
     Column("change", Unit.TEXT, "Medians before and after, and the change as a share."),
     Column("runs", Unit.TEXT, "Runs before and after, to the next change."),
     Column(
@@ -342,8 +374,8 @@ _CHANGES = (
         "base_run", Unit.TEXT, "Last run before the change; null: noise, environment.", brief=False
     ),
     Column("change_pct", Unit.PCT, "The change as a share of the median before.", brief=False),
-    Column("before_med", Unit.REAL, "Median before.", brief=False),
-    Column("after_med", Unit.REAL, "Median after.", brief=False),
+    Column("before_med", Unit.REAL, "Median before; null: it appears.", brief=False),
+    Column("after_med", Unit.REAL, "Median after; null: it vanishes.", brief=False),
     _UNIT,
 )
 
@@ -368,15 +400,17 @@ def changes_report(changes: Sequence[LevelChange], runs: Sequence[Run]) -> Repor
     rows: list[tuple[Any, ...]] = []
     for each in changes:
         run, unit = runs[each.place], each.series.column.unit
-        share = 100 * (each.after / each.before - 1) if each.before else None
-        words = f"{human(each.before, unit)} → {human(each.after, unit)}"
+        values = each.before, each.after
+        share = (
+            100 * (each.after / each.before - 1) if each.before and each.after is not None else None
+        )
+        words = " → ".join("none" if value is None else human(value, unit) for value in values)
         words += "" if share is None else f" ({share:+.1f} %)"
         keys = each.series.metric, each.series.row or None, run.label
         shown = each.kind, _verdict(each), words, "{}:{}".format(*each.counts), each.why or None
         recorded = None if run.recorded_ns is None else utc(run.recorded_ns)
-        before = each.series.places.index(each.place) - 1
-        base = runs[each.series.places[before]].label if before >= 0 and _verdict(each) else None
-        rows.append((*keys, *shown, recorded, base, share, each.before, each.after, unit.value))
+        base = None if each.base is None else runs[each.base].label
+        rows.append((*keys, *shown, recorded, base, share, *values, unit.value))
     return _report("change_points", "Changes", _CHANGES, rows)
 
 
@@ -388,7 +422,7 @@ def _report(
 
 
 def _verdict(change: LevelChange) -> str | None:
-    if change.kind not in ("real", "machine"):
+    if change.kind not in ("real", "machine") or change.before is None or change.after is None:
         return None
     up = change.after > change.before
     better = change.series.column.better

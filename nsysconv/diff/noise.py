@@ -52,6 +52,11 @@ varies less.
 FEWEST_RUNS = 3
 """Runs per side from which on they show how runs differ."""
 
+MANY_RUNS = 10
+"""Runs of one side from which on they show it for a side of fewer runs, too."""
+
+_VARIES_MORE = 0.05
+
 _NORMAL = 1.96
 _MOST_RUNS = 1000
 
@@ -233,7 +238,8 @@ def runs_difference_interval(
     freedom of Welch and Satterthwaite (Biometrics Bulletin 2, 1946), lets each side vary in its own
     way, and is too narrow where one has few runs and the other many. That of the pooled variance is too
     narrow where the side with fewer runs varies more. One run vs. several is taken to vary as these
-    do. A side without any variance, such as one of zeros, leaves the degrees of freedom of the other.
+    do, and so is a side of fewer runs than the other's MANY_RUNS or more, unless it clearly varies more.
+    A side without any variance, such as one of zeros, leaves the degrees of freedom of the other.
 
     None where the sides have fewer than three values together or one has none, or where a value is not
     finite. Sides without any variance give one point. The unit is that of the values.
@@ -249,11 +255,23 @@ def runs_difference_interval(
     common = sum(v * d for v, d in zip(variances, degrees, strict=True)) / (count - 2)
     square = common * sum(1 / len(side) for side in sides)
     half = t_quantile(CONFIDENCE, count - 2) * math.sqrt(square) if square else 0.0
-    if all(degrees):
+    if all(degrees) and not _shows_noise(variances, degrees):
         squares = [v / len(side) for v, side in zip(variances, sides, strict=True)]
         half = max(half, _welch_half_width(squares, degrees))
     change = means[1] - means[0]
     return ConfidenceInterval(change - half, change + half)
+
+
+def _shows_noise(variances: Sequence[float], degrees: Sequence[int]) -> bool:
+    # Whether the side of more runs shows how those of the other vary: it has many, and F, the ratio of
+    # the variances, is not so large that it would be larger in 5 % of sides that vary alike.
+    (few, of_few), (many, of_many) = sorted(
+        zip(degrees, variances, strict=True), key=lambda side: side[0]
+    )
+    if few == many or many + 1 < MANY_RUNS or not of_many:
+        return False
+    ratio = few * of_few / (many * of_many)
+    return not of_few or _beta(ratio / (1 + ratio), few / 2, many / 2) <= 1 - _VARIES_MORE
 
 
 def _welch_half_width(squares: Sequence[float], degrees: Sequence[float]) -> float:
@@ -267,20 +285,22 @@ def _welch_half_width(squares: Sequence[float], degrees: Sequence[float]) -> flo
     return t_quantile(CONFIDENCE, 1 / inverse) * math.sqrt(square)
 
 
-def required_runs(deviation: float, limit: float) -> int | None:
+def required_runs(deviation: float, limit: float, base: int | None = None) -> int | None:
     """Return the number of runs per side that detects a change of `limit` with a power of 80 %.
 
     The least n with (t(.975, 2n-2) + t(.80, 2n-2)) deviation sqrt(2/n) <= limit, but no fewer than 3,
     `deviation` being the standard deviation of a run and both being shares (or both in one unit). None
     beyond 1000. This is the usual sample size of a two-sample t-test (NIST/SEMATECH e-Handbook, 7.2.2.2).
+    With `base` runs on one side it is the number on the other, one or more.
     """
 
     def is_enough(runs: int) -> bool:
-        degrees = 2 * runs - 2
+        beside = base or runs
+        degrees = beside + runs - 2
         quantiles = t_quantile(CONFIDENCE, degrees) + t_quantile(0.6, degrees)
-        return quantiles * deviation * math.sqrt(2 / runs) <= limit
+        return quantiles * deviation * math.sqrt(1 / beside + 1 / runs) <= limit
 
-    possible = range(FEWEST_RUNS, _MOST_RUNS + 1)
+    possible = range(1 if base else FEWEST_RUNS, _MOST_RUNS + 1)
     place = bisect.bisect_left(possible, True, key=is_enough)
     return possible[place] if place < len(possible) else None
 

@@ -35,7 +35,10 @@ ROWS_AT_ONCE = 1 << 17
 
 _RUN, _NOTE, _TAG = schema.run.name, schema.note.name, schema.profile_tag.name
 # Events first: reading them may add notes on rows that are left out.
-_OF_STORES = (schema.extent.name, schema.checksum.name, schema.implausible.name)
+_OF_STORES = (
+    *(schema.extent.name, schema.checksum.name),
+    *(schema.implausible.name, schema.kept_report.name),
+)
 _TABLES = (
     *schema.EVENT_TABLES,
     *(

@@ -24,6 +24,7 @@ _MOST_LIMITS, _MOST_CONTRIBUTORS, _MOST_NOTES = 3, 2, 2
 _HEADING, _SENTENCE, _ROWS, _LIMIT, _NAME = 400, 240, 600, 80, 60
 _EXCEEDED, _INCONCLUSIVE = "exceeded", "inconclusive"
 _SAME, _FAIL = "same", "FAIL"
+_FIGURES = {"step": "step period", "window": "GPU active window"}
 _SIGNS = {"slower": 1, "faster": -1}
 # The heading says this one.
 _IN_HEADING = "work-differs"
@@ -40,7 +41,7 @@ def render(reports: Sequence[Section], out: TextIO, options: Options) -> None:
     headline, *tables = reports
     by_name = {report.name: report for report in tables}
     (answer,) = headline.rows()
-    items = [*_on_limits(by_name.get("limits"), out)]
+    items = [*_on_limits(by_name.get("limits"), out), *_on_runs(answer)]
     if answer["answer"] != _SAME:
         items += _on_contributors(by_name.get("contributors"), answer["answer"], out)
     items += _on_doubts(reports, out)
@@ -67,7 +68,8 @@ def _on_limits(limits: Section | None, out: TextIO) -> Iterator[str]:
     if few:
         names = ", ".join(_code(shorten(escaped(row["limit"]), _LIMIT), out) for row in few)
         needed = max(row["needs_runs"] for row in few)
-        yield f"**{_INCONCLUSIVE}**: {names}: record {needed} runs per side"
+        which = "new runs" if all("new runs" in row["reason"] for row in few) else "runs per side"
+        yield f"**{_INCONCLUSIVE}**: {names}: record {needed} {which}"
     if rows:
         rest = Counter(row["state"] for row in broken[_MOST_LIMITS:])
         more = [f"{count} more: {state}" for state, count in rest.items()]
@@ -76,6 +78,12 @@ def _on_limits(limits: Section | None, out: TextIO) -> Iterator[str]:
         renamed = next((row["renamed"] for row in rows if row.get("renamed")), "")
         names = _code(shorten(escaped(renamed), _SENTENCE), out)
         yield within + (f"; renamed? {names}" if renamed else "")
+
+
+def _on_runs(answer: Mapping[str, Any]) -> Iterator[str]:
+    if answer["trend"]:
+        before, after = answer["base_runs"], answer["other_runs"]
+        yield f"{_FIGURES[answer['figure']]}, {before} runs and {after} new: {answer['trend']}"
 
 
 def _limit(row: Mapping[str, Any], out: TextIO) -> str:

@@ -467,9 +467,10 @@ class Store(AbstractContextManager["Store"]):
         return [Profile(self, row) for row in rows]
 
     def profile(self, profile_id: int) -> Profile:
-        """Return the profile with an id that exists."""
-        (row,) = self.rows(sa.select(schema.profile).where(schema.profile.c.id == profile_id))
-        return Profile(self, row)
+        """Return the profile with an id; raise InUseError if another process has removed it."""
+        for row in self.rows(sa.select(schema.profile).where(schema.profile.c.id == profile_id)):
+            return Profile(self, row)
+        raise InUseError("another process has removed the profile", where=str(self.place))
 
     def runs(self) -> list[Row]:
         """Return the rows of the table `run`."""
@@ -477,8 +478,7 @@ class Store(AbstractContextManager["Store"]):
 
     def lacking(self, table: str) -> Mapping[str, int]:
         """Return the columns that a table of an older version does not have, with null for each."""
-        lacking = self._connection.lacking
-        return {column.name: MISSING for column in lacking if column.table.name == table}
+        return {c.name: MISSING for c in self._connection.lacking if c.table.name == table}
 
     def has_table(self, table: str) -> bool:
         """Return whether the store, which may be of an older version, has a small table."""

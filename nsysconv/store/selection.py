@@ -20,8 +20,7 @@ _LAST = re.compile(r"last:([0-9]{1,9})")
 class ProfileRecord:
     """A profile as the small tables of a store describe it; `attributes` is its row of `profile`.
 
-    `devices` are the names of its GPUs, in the order of their numbers. `content` is the same for another
-    profile only if that is the same recording, imported the same way; None without checksums.
+    `devices` are the names of its GPUs, in the order of their numbers.
     """
 
     id: int
@@ -30,7 +29,6 @@ class ProfileRecord:
     tags: Mapping[str, str]
     devices: tuple[str, ...]
     row_count: int
-    content: str | None
 
 
 @dataclass(frozen=True)
@@ -65,7 +63,6 @@ def runs_in_order(store: Store) -> list[RunRecord]:
     named = sa.select(device.profile_id, device.name).where(device.name.is_not(None))
     for row in store.rows(named.order_by(device.profile_id, device.device_id)):
         devices.setdefault(row["profile_id"], []).append(row["name"])
-    contents = _contents(store)
     of_runs: dict[int, list[ProfileRecord]] = {}
     for row in store.rows(sa.select(schema.profile).order_by(schema.profile.c.id)):
         number = row["id"]
@@ -76,7 +73,6 @@ def runs_in_order(store: Store) -> list[RunRecord]:
             tags.get(number, {}),
             tuple(devices.get(number, ())),
             row_counts.get(number, 0),
-            f"{row['identity']} {contents[number]}" if number in contents else None,
         )
         of_runs.setdefault(row["run_id"], []).append(record)
     labels = {row["id"]: row["label"] for row in store.runs()}
@@ -84,16 +80,6 @@ def runs_in_order(store: Store) -> list[RunRecord]:
     if have_times(runs):
         runs.sort(key=lambda run: run.recorded_ns or 0)
     return runs
-
-
-def _contents(store: Store) -> dict[int, str]:
-    kept = schema.checksum
-    if not store.has_table(kept.name):
-        return {}
-    sums: dict[int, list[str]] = {}
-    for row in store.rows(sa.select(kept).order_by(*kept.primary_key.columns)):
-        sums.setdefault(row["profile_id"], []).append(f"{row['table_name']}={row['checksum']}")
-    return {number: " ".join(each) for number, each in sums.items()}
 
 
 def have_times(runs: Iterable[RunRecord]) -> bool:

@@ -25,6 +25,7 @@ from nsysconv.notes import Note, Severity, merged
 from nsysconv.report import array_of
 from nsysconv.store import checksums
 from nsysconv.store.connection import Connection
+from nsysconv.store.kept_reports import Lacking
 from nsysconv.store.read import SIZE, TIME, WORK, Examination, Extent, Profile, Store
 from nsysconv.store.recording import Batch, Recording, SourceRows, Summary, take_batches
 from nsysconv.store.runs import RunAssignment, RunMembership, Runs, collect_rank_info
@@ -239,6 +240,19 @@ class Writer(ABC):
                         notes[number] = found.notes
         return notes
 
+    def keep_reports(
+        self, lacking: Lacking, compute: Callable[[Store, int], Mapping[str, str]]
+    ) -> None:
+        """Keep the reports that `compute` returns of profiles that lack them; checksums come later."""
+        with Store(self._connect) as store:
+            found = {n: compute(store, n) for n in lacking.profiles(self._connection)}
+        if any(found.values()):
+            with self._transaction():
+                self._alone()
+                for number in found.keys() & lacking.profiles(self._connection):
+                    checksums.forget(self._connection, schema.profile.c.id == number)
+                    lacking.add(self._connection, number, found[number])
+
     def remove(self, profiles: Sequence[int]) -> None:
         """Delete profiles, and runs that have no other."""
         with self._transaction():
@@ -282,8 +296,7 @@ class Writer(ABC):
         return ""
 
     def _removed(self, profiles: Iterable[int]) -> int | None:
-        # The result is the run of the removed profiles; it is None if no run with other profiles is
-        # left.
+        # The result is the run of the removed profiles; None if none with other profiles is left.
         left = remove_profiles(self._connection, list(profiles))
         return left[0] if left else None
 
@@ -374,12 +387,9 @@ class Writer(ABC):
                 self._connection.execute(sa.update(table).where(rows).values(moved))
 
     def _row_counts(self, profile_id: int) -> dict[str, int]:
-        extent = schema.extent
-        rows = self._connection.rows(
-            sa.select(extent.c.table_name, extent.c.row_count).where(
-                extent.c.profile_id == profile_id
-            )
-        )
+        extent = schema.extent.c
+        asked = sa.select(extent.table_name, extent.row_count)
+        rows = self._connection.rows(asked.where(extent.profile_id == profile_id))
         return {row["table_name"]: row["row_count"] for row in rows}
 
 
