@@ -1,6 +1,6 @@
 """Write the pages of docs/ that follow from the code.
 
-python scripts/generate_docs.py            write schema, sources, reports, cli, api and messages
+python scripts/generate_docs.py            write schema, sources, reports, cli, api, messages, SKILL, llms
 python scripts/generate_docs.py --check    exit 1 and name the pages that are out of date
 """
 
@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import docs_nsys_rep
+from docs_agents import WHOLE
 from docs_api import api_page
 from docs_ci import comment_block
 from docs_cli import cli_page
@@ -31,6 +32,7 @@ PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "cli.md": cli_page,
     "api.md": api_page,
     "messages.md": messages_page,
+    **WHOLE,
 }
 
 
@@ -54,6 +56,8 @@ _MARK = "<!-- Written by scripts/generate_docs.py from the code. Do not edit; ru
 
 def text_of(page: str) -> str:
     """Return the whole text of a generated page."""
+    if page in WHOLE:
+        return "\n".join(WHOLE[page]()) + "\n"
     title, *rest = PAGES[page]()
     return "\n".join([title, "", _MARK, *rest]) + "\n"
 

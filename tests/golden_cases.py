@@ -166,7 +166,7 @@ CASES: dict[str, Case] = {
             "report report1.sqlite gpu_utilization steps",
             "report report1.sqlite gpu_utilization steps --by step --step-range 'iteration *' -f json",
             "report report1.sqlite steps --step-range batch",
-            "report report1.sqlite kernels --by step",
+            "report report1.sqlite transfers --by step",
         )
     ),
     "report-names": Case(

@@ -82,3 +82,29 @@ def test_a_comparison_takes_it_too(tmp_path: Any) -> None:
         pass
     with pytest.raises(UsageError, match="no keyword 'steps'"):
         api.compare(tmp_path, tmp_path, steps=3)
+
+
+def test_a_picture_goes_into_axes_of_ones_own() -> None:
+    figure = pytest.importorskip("matplotlib.figure").Figure()
+    left, right = figure.subplots(1, 2)
+    with opened(*ROWS) as profile:
+        assert profile.report("kernels").plot(ax=right) is figure
+        assert len(right.patches) == 4
+        assert not left.patches
+        with pytest.raises(UsageError, match="2 panels, and ax is one place"):
+            profile.report("kernels", split="device").plot(ax=left)
+
+
+def test_the_answer_is_laid_out_in_a_notebook() -> None:
+    with opened(*ROWS) as profile:
+        (lines,) = profile.report("summary").texts
+        shown = profile.report("summary")._repr_html_()
+    assert "\n".join(lines.lines) in shown.replace("&lt;", "<").replace("&gt;", ">").partition("<pre")[2]
+
+
+def test_views_have_ends_and_ranks() -> None:
+    """Kernel 3 is [30, 38), a process of rank 7."""
+    with opened(*ROWS, ranks={1: 7}) as profile:
+        query = "select end_ns, rank from {} where name = 'k3'"
+        for view in ("v_kernel", "v_gpu_op"):
+            assert list(profile.sql(query.format(view))) == [{"end_ns": 38, "rank": 7}]

@@ -27,14 +27,14 @@ def run(code: str) -> list[str]:
 def test_garbage_is_looked_for_when_the_work_begins(command: str) -> None:
     found = run(f"""
 import atexit, gc, sys
-from nsysconv.cli import commands
+from nsysconv.cli import commands, lookups
 from nsysconv.cli import main
 found = []
 def begun(begin=commands.begin_work):
     found.extend([gc.isenabled(), gc.get_freeze_count() > 10_000])
     begin()
     found.extend([gc.isenabled(), gc.get_freeze_count() > 10_000])
-commands.begin_work = begun
+commands.begin_work = lookups.begin_work = begun
 atexit.register(lambda: print(*found))
 sys.argv = ["nsysconv", {command!r}, {PROFILE!r}]
 main()

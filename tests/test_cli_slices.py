@@ -259,7 +259,7 @@ def test_older_names_of_reports() -> None:
     ("kernel", ["no report 'kernel'", "kernels", "--list"]),
     ("", ["no report ''"]),
     (":base", ["no report ''"]),
-    ("kernels:base", ["no option 'base'", "has no options"]),
+    ("transfers:base", ["no option 'base'", "has no options"]),
     ("kernels:", ["no option ''"]),
     ("launch_stats:long=5", ["no option 'long'", "long_call_ns=50000, long_queue_ns=100000"]),
     ("launch_stats:long_call_ns", ["needs a value"]),

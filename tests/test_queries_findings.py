@@ -596,3 +596,17 @@ def test_advice_fits_what_was_sent(name: str, advice: str, tmp_path: Path) -> No
     row = row_of(nsysconv.report_on(tmp_path / "job.db", "findings")[0], "exposed_communication")
     assert row is not None
     assert row["advice"].startswith(advice)
+
+
+def test_checks_that_found_nothing_have_their_values() -> None:
+    """A copy of 5 of 100 ns in the window, of which 10 % would be a finding."""
+    rows = (Call(0, 1, 1), Kernel(0, 95, 1), Memcpy(95, 100, direction="HtoD", bytes=10))
+    with opened(*rows) as profile:
+        notes = {each.slug: each for each in profile.report("findings").notes}
+        kept = profile.report("findings:copy_bound=4")
+    said = notes["rules-found-nothing"].text.removeprefix("checks that found nothing: ").split("; ")
+    assert "copy_bound 5 of 10 % of the window" in said
+    assert "small_copies" in said, "it had nothing to measure"
+    assert [each for each in said if each.startswith("gpu_bound")] == []
+    assert "copy_bound" in [row["rule"] for row in kept]
+    assert not any("copy_bound" in each.text for each in kept.notes)

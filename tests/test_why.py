@@ -70,7 +70,8 @@ def said_of(event: str, *rows: Row, **options: Any) -> list[str]:
     with opened(*rows, **options) as profile:
         (said,) = profile.why(event).texts
     assert len(said.lines) < MOST_LINES
-    assert max(map(len, said.lines)) <= MOST_COLUMNS
+    # A command is copied as it stands.
+    assert all(len(line) <= MOST_COLUMNS for line in said.lines if not line.startswith("   ncu "))
     return list(said.lines)
 
 
@@ -397,3 +398,18 @@ def test_a_gap_names_the_event_that_ended_it() -> None:
             "kernel:2",
             "memcpy:1",
         ]
+
+
+def test_the_command_of_nsight_compute_counts_launches_of_the_function() -> None:
+    """In the order of calls, of one process: `gemm<float>` and `gemm<int>` are one function."""
+    rows = (Call(0, 5, 1), Call(10, 15, 2), Call(20, 25, 3), Call(1, 2, 4, pid=2),
+            Kernel(90, 95, 1, name="void ns::gemm<float>(int)"), Kernel(30, 40, 2, name="relu"),
+            Kernel(50, 60, 3, name="gemm<int>"), Kernel(60, 70, 4, name="gemm<int>", pid=2))  # fmt: skip
+    commands = [row_of(f"kernel:{number}", *rows)["profile_command"] for number in (1, 2, 3, 4)]
+    skipped = [("gemm", 0), ("relu", 0), ("gemm", 1), ("gemm", 0)]
+    assert commands == [
+        f"ncu --kernel-name {name} --launch-skip {before} --launch-count 1 PROGRAM"
+        for name, before in skipped
+    ]
+    on_amd = row_of("kernel:1", Kernel(0, 1, name="k"), gpus={0: {"name": "AMD Instinct MI300X"}})
+    assert on_amd["profile_command"] is None

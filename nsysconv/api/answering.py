@@ -23,7 +23,7 @@ from nsysconv.present import memory_answer, without_gpu
 from nsysconv.report import Report
 from nsysconv.store.location import Url, globbed, is_store, redacted_target, split_target
 
-_LONGEST_TARGET, _LONGEST_LABELLED = 24, 60
+_LONGEST_LABELLED = 60
 _MOST_METRICS = 12
 
 
@@ -113,9 +113,7 @@ def _doubts(target: Target) -> list[Note]:
 
 
 def _command(target: Target) -> str:
-    # The target is written as a user would type it, unless it is too long for a line.
-    typed = shlex.quote(redacted_target(target))
-    return typed if len(typed) <= _LONGEST_TARGET else "TARGET"
+    return shlex.quote(redacted_target(target))
 
 
 def _why(findings: Report, target: Target) -> str | None:
@@ -133,24 +131,23 @@ def _why(findings: Report, target: Target) -> str | None:
     several = len(findings.profiles) > 1
     if len(matches) > 1 and several:
         of = next(ref for ref in findings.profiles if ref.label == row["profile"])
-        ways, otherwise = [of.path], "FILE"
+        ways = [of.path]
     elif is_one or not (folder or several or isinstance(where, Url) or is_store(where)):
-        ways, otherwise = [redacted_target(target)], "TARGET"
+        ways = [redacted_target(target)]
     elif folder is not None:
         # The command names the file. A profile in a store has the path of the file that was imported,
         # which may lie elsewhere.
         of = next(ref for ref in findings.profiles if ref.label == row["profile"])
-        ways = [of.path] if Path(of.path).is_relative_to(folder) else []
-        otherwise = "FILE"
+        ways = [of.path if Path(of.path).is_relative_to(folder) else "FILE"]
     else:
         store = redacted_target(where)
         of = next(ref for ref in findings.profiles if ref.label == row["profile"])
         ways = [f"{store}@{row['profile']}"]
         ways += [] if row["rank"] is None else [f"{store}@rank={row['rank']}"]
         ways.append(f"{store}@{of.id}")
-        otherwise = f"TARGET@{of.id}"
-    typed = map(shlex.quote, ways)
-    command = next((each for each in typed if len(each) <= _LONGEST_LABELLED), otherwise)
+    # The last way is the shortest, and none is too long to be typed.
+    typed = [*map(shlex.quote, ways)]
+    command = next((each for each in typed if len(each) <= _LONGEST_LABELLED), typed[-1])
     return f"nsysconv why {command} {present.event_of(row)}"
 
 

@@ -208,6 +208,22 @@ class OpenProfile:
         with self.profile.unchanged():
             return shown_report(why(event, self.timeline, asked.request(0)))
 
+    def find(self, pattern: str, **options: Unpack[ProfileKeywords]) -> list[ShownReport]:
+        """Return the events whose name matches a regular expression, after how many of each kind do.
+
+        Two reports: `find_counts` and `find`, whose rows are the longest first and have the ids that
+        `why` takes. The rest is as in `report`; raises UsageError for what is no regular expression.
+        """
+        from nsysconv.queries.find import find
+
+        self._check_open()
+        asked = options_of(ProfileOptions, options)
+        asked.checked(())
+        limit = asked.limit or 0
+        with self.profile.unchanged():
+            rows, counts = find(pattern, _cut(self.timeline, asked.part), asked.request(limit))
+            return [shown_report(counts), shown_report(rows, limit)]
+
     def answers(
         self, asked: Sequence[tuple[str, Request]], part: Slice | None = None
     ) -> list[Report]:

@@ -17,6 +17,7 @@ from nsysconv.store.location import Location, ask
 
 if TYPE_CHECKING:
     import polars as pl
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
@@ -28,15 +29,16 @@ class ShownReport(Section):
     not recorded. It holds nothing open.
     """
 
-    def plot(self) -> Figure:
+    def plot(self, ax: Axes | None = None) -> Figure:
         """Draw the report; a notebook shows the figure and `savefig` writes it.
 
-        Needs matplotlib (`pip install 'nsysconv[plot]'`). Raises UsageError without it, or if the report
-        has no picture or was not answered.
+        With `ax`, axes of matplotlib, it is drawn there, and their figure is returned. Needs matplotlib
+        (`pip install 'nsysconv[plot]'`). Raises UsageError without it, or if the report has no picture,
+        was not answered, or has more than one panel and one place.
         """
         from nsysconv.render import pictures
 
-        return pictures.draw(self)
+        return pictures.draw(self, ax)
 
     def to_polars(self) -> pl.DataFrame:
         """Return the rows as a DataFrame of Polars, which has to be installed; else UsageError."""

@@ -12,13 +12,15 @@ from __future__ import annotations
 
 import errno
 import gc
+import io
 import os
 import sys
 import traceback
+from contextlib import redirect_stderr
 from pathlib import Path
 from typing import NoReturn
 
-from nsysconv.cli import runtime
+from nsysconv.cli import json_errors, runtime
 from nsysconv.cli.runtime import Interrupted, OutputLost, reader_may_go, say
 from nsysconv.errors import NsysconvError, UsageError
 from nsysconv.refusals import is_out_of_memory, reason_of, refusal_error
@@ -43,7 +45,7 @@ def main() -> NoReturn:
                     status = app(prog_name="nsysconv", standalone_mode=False)
                     sys.stdout.flush()
             except Exception as error:
-                status = _print_error(error)
+                status = say_error(error, as_json=json_errors.wanted(sys.argv[1:]))
     except Interrupted as interruption:
         say("nsysconv: interrupted")
         status = interruption.exit_status
@@ -53,6 +55,17 @@ def main() -> NoReturn:
     # The last collection of garbage takes a fifth of a short command; what is frozen it leaves alone.
     gc.freeze()
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def say_error(error: Exception, *, as_json: bool) -> int:
+    """Write an error to stderr, in words or as one line of JSON; return the exit status."""
+    if not as_json:
+        return _print_error(error)
+    written = io.StringIO()
+    with redirect_stderr(written):
+        status = _print_error(error)
+    say(json_errors.line(error, written.getvalue(), status))
+    return status
 
 
 def _print_error(error: Exception) -> int:

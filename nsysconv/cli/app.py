@@ -12,7 +12,7 @@ import typer
 from nsysconv import api
 from nsysconv.cli import flags
 from nsysconv.cli.captures import ProfileCommand, profile
-from nsysconv.cli.events import EXAMPLES, why
+from nsysconv.cli.events import EXAMPLES, FIND_EXAMPLES, find, why
 from nsysconv.cli.flags import (
     ANSWER,
     AnswerCommand,
@@ -28,9 +28,8 @@ from nsysconv.cli.flags import (
     takes,
     what_option,
 )
+from nsysconv.cli.programs import MCP_EXAMPLES, SCHEMA_EXAMPLES, SQL_EXAMPLES, mcp, schema, sql
 from nsysconv.cli.runtime import check_addresses, say
-from nsysconv.cli.schema import EXAMPLES as SCHEMA_EXAMPLES
-from nsysconv.cli.schema import schema
 from nsysconv.cli.stores import (
     FORGET_EXAMPLES,
     HISTORY_EXAMPLES,
@@ -302,10 +301,7 @@ def report(
     ] = False,
     workers: flags.WorkersOption = None,
     dask: flags.DaskOption = None,
-    brief: Annotated[
-        bool,
-        shown_option("--brief", help="With -f json: leading columns, first rows, at most 4 kB."),
-    ] = False,
+    brief: flags.BriefOption = False,
     **part: Any,
 ) -> int:
     """Print reports on a profile, or on all ranks of a run."""
@@ -314,7 +310,9 @@ def report(
 
     if list_:
         listed = partial(api.reports, target, reports or None, say=say)
-        return commands.show(listed, format, output, target, narrow=True)
+        from nsysconv.cli import lookups
+
+        return lookups.show(listed, format, output, target, narrow=True)
     options = ReportOptions(
         names=reports or None,
         by=by.value if by else None,
@@ -362,16 +360,21 @@ def info(
     check: flags.CheckOption = False,
     format: FormatOption = None,  # noqa: A002
     output: OutputOption = None,
+    brief: flags.BriefOption = False,
 ) -> int:
     """Show what a profile or a run contains, what is missing, and how to record it."""
-    from nsysconv.cli import commands
+    from nsysconv.cli import lookups
 
-    return commands.info(target, format, output, limit, check=check)
+    return lookups.info(target, format, output, limit, check=check, brief=brief)
 
 
 # These commands stand in modules of their own, all but their names.
 app.command(
-    "schema",
+    cls=GroupedCommand,
+    short_help="Find events by name, the longest first.",
+    epilog=FIND_EXAMPLES,
+)(find)
+app.command(
     cls=GroupedCommand,
     short_help="Print the columns of a report as JSON Schema.",
     epilog=SCHEMA_EXAMPLES,
@@ -379,47 +382,8 @@ app.command(
 app.command(cls=GroupedCommand, epilog=RUNS_EXAMPLES)(runs)
 app.command(cls=GroupedCommand, epilog=HISTORY_EXAMPLES)(history)
 app.command(cls=GroupedCommand, epilog=FORGET_EXAMPLES)(forget)
-
-
-@app.command(
-    cls=GroupedCommand,
-    epilog=examples(
-        (
-            "nsysconv sql job.db 'select name, sum(dur_ns) from v_gpu_op group by name'",
-            "GPU time by name",
-        ),
-        ("nsysconv sql job.db 'select * from v_gpu_op' --limit 5", "the first rows of a view"),
-        ("nsysconv sql report1.sqlite 'select * from device' -f csv", "a profile file, as CSV"),
-    ),
-)
-def sql(
-    target: Annotated[
-        str,
-        typer.Argument(
-            metavar="TARGET",
-            help="Store, or profile file, which is imported for this query only. For several queries, "
-            "import it once.",
-        ),
-    ],
-    query: Annotated[
-        str,
-        typer.Argument(
-            metavar="QUERY", help="SELECT statement; docs/schema.md describes the tables and views."
-        ),
-    ],
-    format: FormatOption = None,  # noqa: A002
-    output: OutputOption = None,
-    limit: Annotated[
-        int,
-        shown_option(min=0, help="Rows to show. Default: 0, all.", metavar="N", show_default=False),
-    ] = 0,
-) -> int:
-    """Run a read-only SQL query on a store or a profile file."""
-    from nsysconv.cli import commands
-
-    return commands.show(
-        lambda: api.sql(target, query, say=say).limited(limit), format, output, target
-    )
+app.command(cls=GroupedCommand, epilog=SQL_EXAMPLES)(sql)
+app.command(cls=GroupedCommand, epilog=MCP_EXAMPLES)(mcp)
 
 
 @app.command(

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import platform
 import re
-import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,15 +23,11 @@ from nsysconv.importers.detection import is_recording
 from nsysconv.names import file_name
 from nsysconv.notes import Note, Severity
 from nsysconv.phases import phase
-from nsysconv.queries import ROWS_FOR_PEOPLE
-from nsysconv.queries.registry import view
 from nsysconv.refusals import refusal_error
 from nsysconv.render import brief_rows
 from nsysconv.render.contract import Options, Render
-from nsysconv.render.json import columns_schema
-from nsysconv.store.checksums import NOT_RECORDED
 from nsysconv.store.filesystem import follow_links, require_folder, write_atomically
-from nsysconv.store.location import local_path, redacted_target, split_target
+from nsysconv.store.location import local_path, split_target
 from nsysconv.timeline.slices import Slice
 
 if TYPE_CHECKING:
@@ -59,8 +53,7 @@ def answer(
     from nsysconv.api.reporting import report_target
 
     destination = parse_destination(format_name, output)
-    if brief and (destination.format != "json" or destination.is_folder):
-        raise UsageError("--brief is a form of JSON", hint="Add -f json.")
+    is_brief = brief_form(brief, destination) is not None
     if render.holds_one(destination.format) and not destination.is_folder:
         hint = (
             f"One of them: nsysconv report {target} summary -f {destination.format}; all: -o DIR/"
@@ -78,7 +71,7 @@ def answer(
         return _status(answered.notes)
     asked = replace(options, names=queries.ANSWER)
     reports = report_target(target, asked, say)
-    if brief:
+    if is_brief:
         from nsysconv.render import brief as brief_json
 
         write(reports, destination, target, draw=brief_json.render)
@@ -208,8 +201,7 @@ def report(
     is_named = bool(options.names)
     names = queries.expanded(options.names or queries.DEFAULT)
     destination = parse_destination(format_name, output, names)
-    if brief and (destination.format != "json" or destination.is_folder):
-        raise UsageError("--brief is a form of JSON", hint="Add -f json.")
+    draw = brief_form(brief, destination, options.limit)
     begin_work()
     reports: Sequence[Section]
     if destination.is_page:
@@ -223,10 +215,7 @@ def report(
     else:
         wanted = replace(options, names=names, for_people=destination.for_people)
         reports = report_target(target, wanted, say)
-    if brief:
-        write(reports, destination, target, draw=brief_rows.render)
-    else:
-        write(reports, destination, target, wide=wide)
+    write(reports, destination, target, draw=draw, wide=wide)
     status = _status(_notes(reports), strict=strict)
     missing = [each for each in reports if each.table is None]
     # A group's reports that cannot be made are no failure, so only reports named by themselves count.
@@ -253,107 +242,6 @@ def _status(notes: Sequence[Note], *, strict: bool = False) -> int:
         say(f"--strict: dropped or approximated: {', '.join(sorted(doubts))}")
         return StrictError.exit_status
     return InputError.exit_status if UNREAD in doubts else 0
-
-
-def info(
-    target: str, format_name: str | None, output: str | None, limit: int | None, *, check: bool
-) -> int:
-    """Run `nsysconv info`; return the exit status."""
-    names = ("check",) if check else ("profile", "facts")
-    destination = parse_destination(format_name, output, names)
-    begin_work()
-    rows = (ROWS_FOR_PEOPLE if destination.for_people else 0) if limit is None else limit
-    if check:
-        found = api.check(target, limit=rows)
-        write([found], destination, target)
-        # What differs comes before what is not recorded.
-        first = next((row["result"] for row in found.rows()), None)
-        damaged = InputError.exit_status if first else 0
-        return NotRecorded.exit_status if first == NOT_RECORDED else damaged
-    write(api.info(target, limit=rows, say=say), destination, target)
-    return 0
-
-
-def show(
-    make: Callable[[], Section],
-    format_name: str | None,
-    output: str | None,
-    source: str | None,
-    *,
-    narrow: bool = False,
-) -> int:
-    """Make and write the one report of a command such as `nsysconv sql`; return the exit status.
-
-    `narrow`: text is for people alone, in 80 columns if there is no terminal.
-    """
-    destination = parse_destination(format_name, output)
-    begin_work()
-    # A pipe gets all columns, because a program reads it.
-    wide = not narrow and not sys.stdout.isatty()
-    write([make()], destination, source, wide=wide, elsewhere=_LIST_WIDTH)
-    return 0
-
-
-def schema(report: str) -> int:
-    """Run `nsysconv schema`; return the exit status."""
-    spec = queries.parse_spec(report)
-    shown = view(spec)
-    text = json.dumps(columns_schema(report, shown.title, shown.columns), indent=1)
-    for line in text.splitlines():
-        print_line(line)
-    return 0
-
-
-def history(
-    make: Callable[[], Sequence[Section]],
-    source: str,
-    format_name: str | None,
-    output: str | None,
-    limit: int | None,
-    *,
-    wide: bool,
-) -> int:
-    """Run `nsysconv history`; return the exit status."""
-    destination = parse_destination(format_name, output, ("history", "change_points"))
-    begin_work()
-    rows = (ROWS_FOR_PEOPLE if destination.for_people else 0) if limit is None else limit
-    made = make()
-    found = [each.limited(rows) for each in made]
-    if destination.for_people:
-        found = [*(found if wide else (each.briefly() for each in found)), *_next(source, made[-1])]
-    write(found, destination, source, wide=wide)
-    return 0
-
-
-def _next(store: str, changes: Section) -> Iterator[Section]:
-    # A line on what to ask about the largest change that is one of the program.
-    found = [row for row in changes.rows() if row["base_run"] is not None]
-    if found:
-        from nsysconv.present.answer import words
-
-        row = max(found, key=lambda row: abs(row["change_pct"] or 0.0))
-        place = redacted_target(split_target(store)[0])
-        sides = " ".join(shlex.quote(f"{place}@{row[name]}") for name in ("base_run", "run"))
-        yield words("next", [f"→ what changed: nsysconv diff {sides} contributors"])
-
-
-def why(
-    target: str,
-    event: str,
-    format_name: str | None,
-    output: str | None,
-    *,
-    kernel_names: str,
-    steps: Mapping[str, Any],
-) -> int:
-    """Run `nsysconv why`; return the exit status."""
-    destination = parse_destination(format_name, output)
-    begin_work()
-    with api.open(target, say=say) as profile:
-        report = profile.why(event, kernel_names=kernel_names, **steps)
-    # The lines of the report name its notes, so text does not repeat them.
-    write([replace(report, notes=()) if destination.for_people else report], destination, target)
-    return 0
 
 
 def diff(
@@ -396,7 +284,7 @@ def diff(
         reports = _with_notes_once(reports)
     if brief and destination.format == "json":
         reports = [result.headline, *limits, *others]
-        write(reports, destination, draw=brief_rows.render)
+        write(reports, destination, draw=brief_form(brief, destination, options.limit))
     elif brief:
         from nsysconv.render import comment
 
@@ -504,6 +392,18 @@ def parse_destination(
     name = name or "text"
     render.check_count(name, names)
     return Destination(name, path, False)
+
+
+def brief_form(wanted: bool, destination: Destination, limit: int | None = None) -> Render | None:
+    """Return what draws brief tables, if they are wanted: of at most 4 kB, unless a limit asks for more.
+
+    Raises UsageError for another format than JSON.
+    """
+    if not wanted:
+        return None
+    if destination.format != "json" or destination.is_folder:
+        raise UsageError("--brief is a form of JSON", hint="Add -f json.")
+    return brief_rows.render if limit is None else brief_rows.render_all
 
 
 def write(

@@ -168,12 +168,18 @@ WideOption = Annotated[
         "than $COLUMNS or 120 without a terminal.",
     ),
 ]
+BriefOption = Annotated[
+    bool,
+    shown_option(
+        "--brief", help="With -f json: leading columns, first rows, at most 4 kB without --limit."
+    ),
+]
 CommentOption = Annotated[
     bool,
     shown_option(
         "--brief",
         help="With -f markdown: a comment of at most 12 lines with collapsed tables; with -f json: at "
-        "most 4 kB.",
+        "most 4 kB without --limit.",
     ),
 ]
 LimitOption = Annotated[

@@ -10,6 +10,7 @@ import typer
 from nsysconv import api
 from nsysconv.cli import flags
 from nsysconv.cli.flags import (
+    BriefOption,
     FormatOption,
     OutputOption,
     StepFlags,
@@ -47,11 +48,12 @@ def runs(
     store: StoreArgument,
     format: FormatOption = None,  # noqa: A002
     output: OutputOption = None,
+    brief: BriefOption = False,
 ) -> int:
     """List the runs and profiles in a store."""
-    from nsysconv.cli import commands
+    from nsysconv.cli import lookups
 
-    return commands.show(partial(api.runs, store), format, output, None)
+    return lookups.show(partial(api.runs, store), format, output, None, brief=brief)
 
 
 class ForgetFlags:
@@ -96,18 +98,21 @@ def forget(
 ) -> int:
     """Remove runs or profiles from a store, and give the space back."""
     from nsysconv.api.forgetting import KEPT
-    from nsysconv.cli import commands
+    from nsysconv.cli import lookups
 
     chosen["never"] = (*KEPT, *(chosen["never"] or ()))
-    return commands.show(partial(api.forget, store, which or (), **chosen), format, output, store)
+    return lookups.show(partial(api.forget, store, which or (), **chosen), format, output, store)
 
 
 class HistoryFlags(StepFlags):
-    """The flags of `history` that say which runs it takes, and what a step is."""
+    """The flags of `history`: which runs it takes, what a step is, and what is shown."""
 
     last: Annotated[
         int | None, what_option(help="Take the newest N runs only.", metavar="N", min=1)
     ] = None
+    limit: flags.LimitOption = None
+    wide: flags.WideOption = False
+    brief: BriefOption = False
 
 
 @takes(HistoryFlags)
@@ -129,12 +134,11 @@ def history(
     ] = None,
     format: FormatOption = None,  # noqa: A002
     output: OutputOption = None,
-    limit: flags.LimitOption = None,
-    wide: flags.WideOption = False,
     **asked: Any,
 ) -> int:
     """Show metrics of all runs of a store, and when they changed."""
-    from nsysconv.cli import commands
+    from nsysconv.cli import lookups
 
+    shown = {name: asked.pop(name) for name in ("limit", "wide", "brief")}
     make = partial(api.history, store, metrics or None, say=say, **asked)
-    return commands.history(make, store, format, output, limit, wide=wide)
+    return lookups.history(make, store, format, output, **shown)

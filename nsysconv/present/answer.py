@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from textwrap import wrap
 from typing import Any
 
 import pyarrow as pa
@@ -14,13 +13,13 @@ from nsysconv.codes import TIME_CLASS_COLUMNS, TIME_CLASSES
 from nsysconv.document import Section, Text
 from nsysconv.names import cut_off, shorten, shorten_kernel
 from nsysconv.notes import Note, Severity
+from nsysconv.present.next_steps import INDENT, WIDTH, lines_of, next_steps, tables_line
 from nsysconv.queries.findings.contract import COST, RISK, SAVING, is_minor
 from nsysconv.report import Report, Unit, human
 
 Row = Mapping[str, Any]
 
 _DIRECTIONS = {"htod": "HtoD", "dtoh": "DtoH"}
-WIDTH = 98
 _BAR, _SHORT_BAR, _TINY_BAR = 60, 30, 12
 _MOST_PROFILES = 8
 _SIGNS = {"computation": "█", "communication": "▓", "memcpy": "▒", "memset": "▒", "migration": "▒"}
@@ -270,7 +269,6 @@ def _added_up(rows: Sequence[Row]) -> dict[str, Any]:
 
 _MOST_FINDING_LINES, _MOST_SHOWN, _NOISE = 10, 3, 20
 _HEADED = {SAVING: "avoidable time, upper bounds{together}:", COST: "largest costs:"}
-_INDENT = "   "
 
 
 def what_holds_it_back(
@@ -290,9 +288,7 @@ def what_holds_it_back(
     for place, row in enumerate(shown):
         whole = _item(place + 1, row, relations[place])
         height = sum(
-            _lines_of(line)
-            for item in (*items[:place], whole, *items[place + 1 :])
-            for line in item
+            lines_of(line) for item in (*items[:place], whole, *items[place + 1 :]) for line in item
         )
         if place == 0 or height <= most_lines:
             items[place] = whole
@@ -387,10 +383,6 @@ def _listed(head: str, names: Sequence[str], room: int) -> str:
     return line if names else ""
 
 
-def _lines_of(line: str) -> int:
-    return max(1, len(wrap(line, WIDTH, subsequent_indent=_INDENT)))
-
-
 def _short(row: Row) -> str:
     share = "" if row["share_pct"] is None else f" {row['share_pct']:.1f} %"
     return f"{row['rule']}{share}"
@@ -405,7 +397,7 @@ def _item(number: int, row: Row, relations: Sequence[str]) -> list[str]:
     where_to_look = " ".join(filter(None, (row["report"], row["slice"])))
     return [
         f"{number}. {row['rule']}{_amount(row)}{_in_brackets(places)}: {row['finding']}",
-        f"{_INDENT}{row['advice']} → {where_to_look}",
+        f"{INDENT}{row['advice']} → {where_to_look}",
     ]
 
 
@@ -429,9 +421,6 @@ def _amount(row: Row) -> str:
 _MOST_LINES, _FEWEST_NEXT = 25, 2
 _MOST_CHOICES = 18
 _LOST = "gpu-activity-missing"
-_RULES_NOTED = ("rules-ignored", "rules-cannot-look")
-# What is left of a line beside the number of other notes.
-_ROOM = WIDTH - len("; notes: 99")
 
 
 def document(made: Sequence[Section], command: str, why: str | None) -> list[Section]:
@@ -443,6 +432,8 @@ def document(made: Sequence[Section], command: str, why: str | None) -> list[Sec
     shown = [replace(each, notes=(), advice=()) for each in made if each.texts]
     findings = made[-1]
     room = _MOST_LINES
+    # Names are not shortened in a command: long ones take more lines.
+    fewest = _FEWEST_NEXT + lines_of(tables_line(command)) + lines_of(f"→ why: {why}") - 2
     if shown:
         # The sentence that sums the findings up comes before all but what it rests on.
         has_sentence = len(findings.texts) > 1
@@ -459,11 +450,11 @@ def document(made: Sequence[Section], command: str, why: str | None) -> list[Sec
                 texts = what_holds_it_back(findings, most_lines, headed=headed)
                 shown[-1] = replace(shown[-1], texts=texts[1:])
             room = _MOST_LINES - sum(map(_height, shown))
-            if room >= _FEWEST_NEXT or not has_sentence:
+            if room >= fewest or not has_sentence:
                 break
     notes.pop(_LOST, None)
     further = _further_events(findings)
-    return [*shown, words("next", _next(notes, command, why, further, room))]
+    return [*shown, words("next", next_steps(notes, command, why, further, room))]
 
 
 def has_work(row: Row) -> bool:
@@ -531,7 +522,7 @@ def _whole_clauses(text: str, room: int) -> str:
 def _height(shown: Section) -> int:
     # The height includes the title and the empty line before the next report.
     lines = [line for text in shown.texts for line in text.lines]
-    return 2 + sum(map(_lines_of, lines))
+    return 2 + sum(map(lines_of, lines))
 
 
 def _further_events(findings: Section) -> list[str]:
@@ -542,52 +533,6 @@ def _further_events(findings: Section) -> list[str]:
     shown = shown_findings(findings.rows())
     events = [(number, event_of(row)) for number, row in enumerate(shown, 1)]
     return [f"{number}: {event}" for number, event in events if event is not None][1:]
-
-
-def _next(
-    notes: Mapping[str, Note], command: str, why: str | None, further: Sequence[str], room: int
-) -> Iterator[str]:
-    # The lines say how to go on. There are two or three, or fewer if there is not enough room.
-    ignored, blind = map(notes.get, _RULES_NOTED)
-    said = [ignored.text] if ignored else []
-    if why is not None and room > 1:
-        line = f"→ why: {why}"
-        for other in further:
-            line = f"{line}; {other}" if len(f"{line}; {other}") <= _ROOM else line
-        yield one_line(line)
-        room, why = room - 1, None
-    if room < 2:
-        names = "--list: names; findings: all notes"
-        tables = f"nsysconv report {command} NAME"
-        if why is not None and len(f"→ {why}; {tables}") > WIDTH:
-            why, tables = f"nsysconv why TARGET {why.split()[-1]}", "nsysconv report TARGET NAME"
-        yield one_line(
-            *([f"→ {why}; {tables}"] if why else [f"→ {tables} ({names})"]), *said, "--open: a page"
-        )
-        return
-    yield one_line(
-        f"→ a table: nsysconv report {command} NAME (--list: names)",
-        "a page: add --open",
-    )
-    if blind is not None:
-        look_up = f"checks that could not run: nsysconv report {command} findings"
-        # Half of a reason says nothing.
-        said.append(blind.text if len("; ".join((*said, blind.text))) <= _ROOM else look_up)
-    others = [slug for slug in notes if slug not in _RULES_NOTED]
-    if others:
-        named = f"notes: {', '.join(others)}"
-        fits = len("; ".join((*said, named))) <= WIDTH
-        said.append(named if fits else f"notes: {len(others):,}")
-    if said:
-        yield one_line(*said)
-
-
-def one_line(*parts: str) -> str:
-    """Return parts on one line; further ones that have no room are left out."""
-    text = parts[0]
-    for part in parts[1:]:
-        text = f"{text}; {part}" if len(f"{text}; {part}") <= WIDTH else text
-    return cut_off(text, WIDTH)
 
 
 def words(name: str, lines: Iterable[str]) -> Section:

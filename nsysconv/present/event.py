@@ -13,6 +13,7 @@ Row = Mapping[str, Any]
 
 WIDTH, _NAME, _LONG_NAME, _MOST_LINES = 98, 36, 72, 24
 _INDENT = "   "
+_COMMAND = f"{_INDENT}ncu "
 _PARTS = {
     "host": "CPU-bound",
     "launch": "launch latency",
@@ -36,7 +37,7 @@ def sentences(report: Report) -> tuple[Text, ...]:
     """Return what the row of one event says, in at most 24 lines of 98 characters; notes by name."""
     (row,) = report.rows()
     of_gap = (_what, _parts_of_gap, _ended_by, _whence, _unknown)
-    of_others = (_what, _whence, _before, _after, _launched, _unknown)
+    of_others = (_what, _whence, _before, _after, _launched, _profiled, _unknown)
     parts = of_gap if row["kind"] == "gap" else of_others
     lines = [line for part in parts for line in part(row)]
     slugs = list(dict.fromkeys(note.slug for note in report.notes))
@@ -59,6 +60,8 @@ def moment(ns: int) -> str:
 
 
 def _line(text: str) -> str:
+    if text.startswith(_COMMAND):
+        return text
     return cut_off(text, WIDTH) if text_width(text) <= WIDTH else _narrow(text)
 
 
@@ -282,6 +285,12 @@ def _sum(row: Row, together: str = "") -> str:
     if row["op_sum_ns"] is None:
         return ", of which no timestamp was recorded"
     return f", of {_time(row['op_sum_ns'])}{together}"
+
+
+def _profiled(row: Row) -> Iterator[str]:
+    if row["profile_command"] is not None:
+        yield "to profile this launch, counted from the start of the recording:"
+        yield f"{_INDENT}{escaped(row['profile_command'])}"
 
 
 def _unknown(row: Row) -> Iterator[str]:

@@ -7,7 +7,8 @@ from typing import Any
 
 from nsysconv.document import Section
 from nsysconv.names import cut_off, shorten
-from nsysconv.present.answer import WIDTH, caveats, noted, words
+from nsysconv.present.answer import caveats, noted, words
+from nsysconv.present.next_steps import WIDTH
 from nsysconv.queries.memory_holders import BEFORE
 from nsysconv.report import Unit, human
 from nsysconv.timeline.memory import NO_FRAME

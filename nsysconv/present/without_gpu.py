@@ -8,7 +8,8 @@ from dataclasses import replace
 
 from nsysconv.document import Section, Text
 from nsysconv.names import shorten, shorten_kernel
-from nsysconv.present.answer import WIDTH, caveats, noted, one_line, recorded, words
+from nsysconv.present.answer import caveats, noted, recorded, words
+from nsysconv.present.next_steps import WIDTH, one_line
 from nsysconv.report import Unit, human
 
 

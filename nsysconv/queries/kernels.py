@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from nsysconv.errors import NotRecorded, UsageError
 from nsysconv.facts import Fact
 from nsysconv.queries.columns import (
     DURATION_DOCS,
@@ -18,7 +19,8 @@ from nsysconv.queries.columns import (
     sum_column,
     with_per_step,
 )
-from nsysconv.queries.contract import Array, ColumnValues, Query, Request, Result
+from nsysconv.queries.contract import Array, ColumnValues, Option, Query, Request, Result, View
+from nsysconv.queries.kernels_by import VIEWS, by_range, by_step
 from nsysconv.queries.split import (
     BY_SPLIT,
     place_of_totals,
@@ -74,8 +76,18 @@ COLUMNS = (
 )
 
 
-def compute(timeline: Timeline, request: Request) -> Result:
-    """Return one row per name, most kernel time first."""
+_VIEWS = {"name": View("Kernels by name", COLUMNS), **VIEWS}
+
+
+def compute(timeline: Timeline, request: Request) -> Result | ColumnValues:
+    """Return one row per name, most kernel time first; or per step or range, and name."""
+    by = request.options["by"]
+    if by not in _VIEWS:
+        raise UsageError(f"kernels have no rows by {by!r}", hint=f"There are: {', '.join(_VIEWS)}")
+    if by != "name":
+        if Fact.KERNELS not in timeline.profile.facts:
+            raise NotRecorded(f"kernels:by={by}", [Fact.KERNELS])
+        return by_step(timeline, request) if by == "step" else by_range(timeline, request)
     recorded = Fact.KERNELS in timeline.profile.facts
     values = _from_events(timeline, request) if recorded else _from_totals(timeline, request)
     return with_per_step(values, timeline, request, {"per_step_ns": "kernel_sum_ns"})
@@ -86,7 +98,14 @@ KERNELS = Query(
     needs={Fact.KERNELS},
     uses={Fact.DEVICES, *STEP_FACTS},
     totals={Fact.KERNEL_TOTALS},
+    options=(
+        Option(
+            "by", "name", "A row per name, or per step or innermost range and name: step, range."
+        ),
+        Option("top", 0, "With by=step and by=range: so many kernels of each; 0: all."),
+    ),
     columns=COLUMNS,
+    views=_VIEWS,
     compute=compute,
 )
 

@@ -9,7 +9,7 @@ from typing import Any, TextIO
 from nsysconv.codes import TIME_CLASS_COLUMNS
 from nsysconv.document import Section
 from nsysconv.names import shorten
-from nsysconv.notes import Severity
+from nsysconv.notes import Note, Severity
 from nsysconv.render.contract import Options
 from nsysconv.render.json import FORM
 
@@ -30,6 +30,8 @@ _FINDING = (
     "event",
     "gap",
 )
+_CHECKS = {"rules-found-nothing", "rules-cannot-look"}
+_WITHOUT_WORK = "There is no timed GPU work in this profile."
 _CLASS_COLUMNS = frozenset(TIME_CLASS_COLUMNS.values())
 
 
@@ -37,7 +39,8 @@ def render(reports: Sequence[Section], out: TextIO, options: Options) -> None:
     """Write the document: `answer`, `devices`, the least busy ones first, `findings`, `omitted`.
 
     `findings` are in their order; those that have the time of another one are omitted.
-    Before them `notes`, if something is missing or not exact: the weightiest ones.
+    Before them `notes`, if something is missing or not exact: the weightiest ones. At last the checks
+    that found nothing, with value and threshold, and those that could not run, as far as there is room.
     """
     by_name = {report.name.partition(":")[0]: report for report in reports}
     devices = by_name["summary"].rows()
@@ -51,23 +54,26 @@ def render(reports: Sequence[Section], out: TextIO, options: Options) -> None:
         {"slug": note.slug, "severity": note.severity.value, "text": shorten(note.text, _NOTE)}
         for note in doubts[:_MOST_NOTES]
     ]
+    said_first = " ".join(texts[0].lines) if len(texts) > 1 else ""
+    if not devices and not findings:
+        said_first = _WITHOUT_WORK
     shown_devices, shown_findings = _MOST_DEVICES, _MOST_FINDINGS
     while True:
         document = {
             "format": FORM,
             **({"notes": said} if said else {}),
-            **({"answer": " ".join(texts[0].lines)} if len(texts) > 1 else {}),
+            **({"answer": said_first} if said_first else {}),
             "devices": [_device(row) for row in devices[:shown_devices]],
             "findings": [_finding(row) for row in findings[:shown_findings]],
             "omitted": {
                 "devices": max(len(devices) - shown_devices, 0),
                 "findings": max(len(findings) - shown_findings, 0),
-                "notes": len(notes) - len(said),
+                "notes": len(notes.keys() - _CHECKS) - len(said),
             },
         }
-        text = json.dumps(document, separators=(",", ":"))
-        if len(text) < MOST_BYTES or not (shown_devices or shown_findings):
-            out.write(text + "\n")
+        if len(_dump(document)) < MOST_BYTES or not (shown_devices or shown_findings):
+            _add_checks(document, notes)
+            out.write(_dump(document) + "\n")
             return
         # Left out are the last finding, then devices, and the first finding only after them.
         if shown_findings > 1:
@@ -76,6 +82,30 @@ def render(reports: Sequence[Section], out: TextIO, options: Options) -> None:
             shown_devices -= 1
         else:
             shown_findings = 0
+
+
+def _add_checks(document: dict[str, Any], notes: Mapping[str, Note]) -> None:
+    # The checks without a finding, as many as there is room for: those that found nothing, with the value
+    # of the threshold, the nearest first; and those that could not run.
+    def words(slug: str) -> list[str]:
+        said = notes[slug].text.partition(": ")[2] if slug in notes else ""
+        return said.split("; ") if said else []
+
+    nothing = [" ".join(each.split(" ")[:4]) for each in words("rules-found-nothing")]
+    blind = [
+        name for each in words("rules-cannot-look") for name in each.split(": ")[0].split(", ")
+    ]
+    for field, names in (("could_not_run", blind), ("found_nothing", nothing)):
+        for count in range(len(names), 0, -1):
+            omitted = {**document["omitted"], field: len(names) - count}
+            more = {**document, "omitted": omitted, field: names[:count]}
+            if len(_dump(more)) < MOST_BYTES:
+                document |= more
+                break
+
+
+def _dump(document: Mapping[str, Any]) -> str:
+    return json.dumps(document, separators=(",", ":"))
 
 
 def _device(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Tables as JSON of at most 4 kB, for programs that pay by the word: the first rows, and what is cut."""
+"""Tables as small JSON, for programs that pay by the word: leading columns, first rows, what is cut."""
 
 from __future__ import annotations
 
@@ -17,13 +17,19 @@ _MOST_ROWS, _MOST_NOTES = 100, 2
 _NAME, _SENTENCE = 60, 160
 
 
+def render_all(reports: Sequence[Section], out: TextIO, options: Options) -> None:
+    """Write the same document with all rows of the reports: somebody asked for so many."""
+    kept = [(report, _rows(report, len(report.rows()))) for report in reports]
+    out.write(json.dumps(_document(reports, kept), separators=(",", ":")) + "\n")
+
+
 def render(reports: Sequence[Section], out: TextIO, options: Options) -> None:
     """Write `reports`: of each its `rows_total` and first rows, with the brief columns that have values.
 
     No report has columns' descriptions: `nsysconv schema REPORT` prints these. What does not fit is cut:
     rows of the longest report first, then reports that were not recorded, then the last ones.
     """
-    kept = [(report, _rows(report)) for report in reports]
+    kept = [(report, _rows(report, _MOST_ROWS)) for report in reports]
     while True:
         text = json.dumps(_document(reports, kept), separators=(",", ":"))
         most = max((len(rows) for _, rows in kept), default=0)
@@ -66,10 +72,10 @@ def _table(report: Section, rows: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _rows(report: Section) -> list[dict[str, Any]]:
+def _rows(report: Section, most: int) -> list[dict[str, Any]]:
     # Key columns and brief ones; what is null is left out.
     names = [column.name for column in report.columns if column.key or column.brief]
-    few = report.limited(_MOST_ROWS).rows() if report.table is not None else []
+    few = report.limited(most).rows() if report.table is not None else []
     return [{n: _short(row[n]) for n in names if row[n] is not None} for row in few]
 
 

@@ -60,7 +60,12 @@ def _lines(report: Section) -> Iterator[str]:
         yield f"<p><strong>{heading}</strong></p>"
     for said in report.texts:
         yield from (f"<p>{escape(escaped(said.head))}</p>",) if said.head else ()
-        yield f"<ul>{''.join(f'<li>{escape(escaped(line))}</li>' for line in said.lines)}</ul>"
+        if said.laid_out:
+            lines = "\n".join(escape(escaped(line)) for line in said.lines)
+            yield f'<pre style="white-space:pre-wrap">{lines}</pre>'
+        else:
+            items = (f"<li>{escape(escaped(line))}</li>" for line in said.lines)
+            yield f"<ul>{''.join(items)}</ul>"
     for sentence in display.sentences_below(report, unrecorded):
         yield f"<p>{escape(sentence)}</p>"
     notes = [f"<li>{escape(text)}</li>" for _, text in display.note_sentences([report])]

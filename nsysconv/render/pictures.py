@@ -165,8 +165,8 @@ class _Scaled:
         return np.array([0.0 if value is None else value / self.divisor for value in values])
 
 
-def draw(report: Section) -> Figure:
-    """Draw the report's picture, a part of the figure for each panel, one below the other.
+def draw(report: Section, place: Axes | None = None) -> Figure:
+    """Draw the report's picture, a part of the figure for each panel, one below the other; or in a place.
 
     A notebook shows the figure; elsewhere `savefig` writes it. Raises UsageError where a report has no
     picture, was not answered, or matplotlib is not installed.
@@ -176,7 +176,8 @@ def draw(report: Section) -> Figure:
         raise UsageError(f"{report.name} has no picture", hint=hint)
     if report.table is None:
         raise UsageError(f"nothing to draw: {' '.join(display.unrecorded_sentences(report))}")
-    figure = _figure()
+    figure = _figure() if place is None else place.get_figure(root=True)
+    assert figure is not None
     shown = panels(report)
     title = display.heading(report)
     if report.picture.kind == "flame":
@@ -184,6 +185,13 @@ def draw(report: Section) -> Figure:
     if len(shown) > MOST_PANELS:
         title += f" (the first {MOST_PANELS} of {len(shown)})"
         shown = shown[:MOST_PANELS]
+    if place is not None and len(shown) != 1:
+        hint = "Ask for one of them, such as devices=0, or leave out ax."
+        raise UsageError(f"{report.name} has {len(shown)} panels, and ax is one place", hint=hint)
+    if place is not None:
+        _PAINTERS[report.picture.kind](place, shown[0], _scaled(report, report.picture, shown))
+        place.set_title(_plain(shown[0].title or title), fontsize="small", loc="left")
+        return figure
     figure.suptitle(_plain(title), fontsize="medium")
     if not shown:
         figure.text(0.5, 0.5, display.empty_sentence(report) or "Nothing to draw.", ha="center")

@@ -12,6 +12,7 @@ by worth, pads the last one, and takes 80 µs per cell (2,000 rows x 10 columns:
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TextIO
@@ -160,6 +161,7 @@ _INDENT, _HANGING = "    ", "   "
 LAID_OUT = 98
 """The most columns of lines that are laid out."""
 _NO_BREAK = "\u00a0"
+_COMMAND = re.compile(r"""(?:^→ .*?)?(?:nsysconv|^ +ncu)(?: (?:'[^']*'|"[^"]*"|[^\s;('"])+)+""")
 _PLAIN = {"…": "...", "µ": "u", "≥": ">=", "─": "-", "→": "->",
           "█": "#", "▓": "%", "▒": "=", "░": ".", "·": "-"}  # fmt: skip
 _STYLES = {Severity.INFO: "dim", Severity.APPROXIMATED: "yellow", Severity.DROPPED: "yellow"}
@@ -285,7 +287,8 @@ def _said(said: Text, width: int | None, spell: Encode) -> Iterator[Line]:
 
 
 def _kept_together(text: str) -> str:
-    # What an arrow points to is to be copied: no line ends in it.
+    # What an arrow points to, and a command, are to be copied: no line ends in them.
+    text = _COMMAND.sub(lambda command: command[0].replace(" ", _NO_BREAK), text, 1)
     before, arrow, name = text.partition(" → ")
     return f"{before} →{_NO_BREAK}{name.replace(' ', _NO_BREAK)}" if arrow else text
 
@@ -517,7 +520,11 @@ def _wrapped(text: str, width: int | None, hanging: str = _INDENT) -> Iterator[s
             continue
         if line.strip():
             yield line
-        *full, rest = _chopped(word, width - len(indent))
+        # A terminal wraps what is kept together, so that it can be copied.
+        if _NO_BREAK in word and is_empty:
+            line, is_empty = line + word, False
+            continue
+        *full, rest = [word] if _NO_BREAK in word else _chopped(word, width - len(indent))
         for piece in full:
             yield indent + piece
         line, is_empty = indent + rest, False

@@ -59,7 +59,21 @@ def _resolved(table: sa.Table) -> sa.Select[Any]:
             columns.append(_word(column, column.info["codes"]).label(column.name))
         elif not (table is schema.range_ and column.name == "text"):
             columns.append(column)
-    return sa.select(*columns)
+    return sa.select(*columns, *_added(table))
+
+
+def _added(table: sa.Table) -> list[sa.ColumnElement[Any]]:
+    """Return what a view has that its table has not: when the event ended, and its process's rank."""
+    found: list[sa.ColumnElement[Any]] = []
+    if "dur_ns" in table.c:
+        found.append((table.c.start_ns + table.c.dur_ns).label("end_ns"))
+    if "pid" in table.c:
+        process = schema.process.alias()
+        mine = (process.c.profile_id == table.c.profile_id) & (process.c.pid == table.c.pid)
+        found.append(
+            sa.select(sa.func.max(process.c.rank)).where(mine).scalar_subquery().label("rank")
+        )
+    return found
 
 
 def _name_of(table: sa.Table, column: sa.Column[Any]) -> sa.ColumnElement[Any]:
@@ -82,7 +96,9 @@ def _sync() -> sa.Select[Any]:
         .subquery("first")
     )
     return sa.select(
-        *sync.columns, sa.func.coalesce(names.c.plain, names.c.text).label("api_call")
+        *sync.columns,
+        sa.func.coalesce(names.c.plain, names.c.text).label("api_call"),
+        *_added(sync),
     ).select_from(
         sync.outerjoin(
             first,
@@ -108,6 +124,7 @@ def _gpu_ops() -> sa.CompoundSelect[Any]:
                 *(table.c[name] for name in shared.split()),
                 size.label("bytes"),
                 _op_name(table),
+                *_added(table),
             )
         )
     return sa.union_all(*parts)

@@ -443,6 +443,17 @@ def kernel_sums(timeline: Timeline, rule: StepRule = ANY_STEPS) -> Samples | Non
     return _table(keys, group, step, spent, _length(found))
 
 
+def steps_of_kernels(timeline: Timeline, rule: StepRule) -> tuple[list[Steps], Array, Array]:
+    """Return the steps as annotated, the timed kernels of the slice, and the place of each among the
+    steps of its process.
+
+    A kernel is of the annotation in which its API call starts, as `step_names_at` says; -1: of none.
+    """
+    found, ops = annotated(timeline, rule), timeline.ops
+    kernels = np.flatnonzero((ops.kind == OpKind.KERNEL) & ops.timed)
+    return found, kernels, places(found, take(ops.pid, kernels), _launched(timeline, kernels))
+
+
 def call_sums(timeline: Timeline, rule: StepRule = ANY_STEPS) -> Samples | None:
     """Return time of the API calls that start in each step, by layer (None: not recorded) and name.
 

@@ -259,8 +259,8 @@ class Findings:
     def result(self) -> Result:
         """Return the findings, and notes on the rules that could not look or were left out."""
         by_rule: dict[str, list[Candidate]] = {}
-        left_out = ignored(self._request)
-        for name, candidates in self._measured().items():
+        left_out, measured = ignored(self._request), self._measured()
+        for name, candidates in measured.items():
             limit = None if name in left_out else threshold(self._request, name)
             for candidate in candidates:
                 has_time = candidate.found.time_ns or words()[name].kind == RISK
@@ -284,7 +284,8 @@ class Findings:
             | {"all_savings_pct": all_savings if words()[name].kind == SAVING else None}
             for name in ranked(best, where)
         ]
-        return Result(values_by_column(rows, COLUMNS), notes=tuple(self._notes()))
+        notes = (*self._found_nothing(measured), *self._notes())
+        return Result(values_by_column(rows, COLUMNS), notes=notes)
 
     def _measured(self) -> dict[str, list[Candidate]]:
         # Who comes last into a collective waits for nobody in it: the least of all is what sizes cost.
@@ -486,6 +487,26 @@ class Findings:
         if found.device is not None and sum(len(p.devices) for _, p in self._partials) > 1:
             words.append("GPU" if found.device == MISSING else f"GPU {found.device}")
         return ", ".join(words)
+
+    def _found_nothing(self, measured: Mapping[str, Sequence[Candidate]]) -> Iterator[Note]:
+        # The checks that ran, and the value of each, the nearest to its threshold first. One that
+        # measured nothing, such as copies in a run without any, is named in the end.
+        left_out, values, nothing = ignored(self._request), dict[str, float](), []
+        ran = [p.blind for _, p in self._partials if p.devices]
+        for name in words():
+            limit = None if name in left_out else threshold(self._request, name)
+            if limit is None or not any(name not in blind for blind in ran):
+                continue
+            value = max((each.found.value for each in measured.get(name, ())), default=None)
+            if value is None:
+                nothing.append(name)
+            elif value <= limit:
+                said = f"{name} {value:.3g} of {limit:g} {words()[name].unit}"
+                values[said] = value / limit if limit else value
+        listed = [*sorted(values, key=lambda each: -values[each]), *nothing]
+        if listed:
+            text = f"checks that found nothing: {'; '.join(listed)}"
+            yield Note("rules-found-nothing", Severity.INFO, text)
 
     def _notes(self) -> Iterator[Note]:
         left_out = ignored(self._request)

@@ -107,7 +107,7 @@ def kernel_names(timeline: Timeline, request: Request) -> KernelNames:
         numbers, (name_ids,) = factorize(ids)
         texts = timeline.profile.names(name_ids)
         return KernelNames(numbers, [texts[i] for i in name_ids.tolist()])
-    range_numbers, range_names = _ranges_around(timeline)
+    range_numbers, range_names = ranges_around(timeline)
     numbers, (prefixes, name_ids) = factorize(range_numbers, ids)
     texts = timeline.profile.names(name_ids)
     spelled = [
@@ -151,7 +151,7 @@ def innermost_around(starts: Array, ends: Array, since: Array, until: Array) -> 
     return place
 
 
-def _ranges_around(timeline: Timeline) -> tuple[Array, tuple[str, ...]]:
+def ranges_around(timeline: Timeline) -> tuple[Array, tuple[str, ...]]:
     """Return the number of the innermost range around the call of each kernel of the slice, -1 for none;
     and the ranges' names. A range that another thread closed belongs to no thread.
     """

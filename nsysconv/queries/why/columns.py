@@ -118,6 +118,12 @@ def _columns() -> Iterator[Column]:
     yield duration_column("busy_ns", "For how long of it the process kept a GPU busy.")
     yield _event("busy_with", "The operation that ran longest meanwhile")
     yield Column("busy_with_name", Unit.TEXT, "That operation's name.")
+    yield Column(
+        "profile_command",
+        Unit.TEXT,
+        "The command line of Nsight Compute that profiles this launch of a kernel: its function, and how "
+        "many kernels of this name its process launched before, in the recording.",
+    )
     # -- what is not known
     yield Column(
         "not_recorded", Unit.TEXT, "What would say more and is not recorded; null: nothing."

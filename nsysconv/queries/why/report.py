@@ -23,6 +23,7 @@ from nsysconv.queries.event_lanes import (
 )
 from nsysconv.queries.idle_gaps import activities_of
 from nsysconv.queries.why.columns import COLUMNS, PARTS
+from nsysconv.queries.why.nsight_compute import launch_command
 from nsysconv.report import MISSING, Report, Unit, human, report_table
 from nsysconv.timeline import host_activity, idle
 from nsysconv.timeline.annotations import (
@@ -217,6 +218,8 @@ class _Asked:
             "dur_ns": int(ops.dur[op]) if is_timed else MISSING,
             **self._among_operations(event),
         }
+        if event.kind == "kernel":
+            found["profile_command"] = launch_command(timeline, op)
         if event.kind in ("memcpy", "memset", "migration"):
             found["bytes"] = int(self._column(event.table, "bytes")[event.row])
         if call >= 0:

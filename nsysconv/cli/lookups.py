@@ -1,0 +1,164 @@
+"""The commands that look something up: info, runs, history, why, find, sql, schema."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from nsysconv import api, queries
+from nsysconv.cli.commands import brief_form, parse_destination, write
+from nsysconv.cli.runtime import begin_work, print_line, say
+from nsysconv.document import Section
+from nsysconv.errors import InputError, NotRecorded
+from nsysconv.queries import ROWS_FOR_PEOPLE
+from nsysconv.queries.registry import view
+from nsysconv.render.json import columns_schema
+from nsysconv.store.checksums import NOT_RECORDED
+from nsysconv.store.location import redacted_target, split_target
+
+_LIST_WIDTH = 80
+
+
+def info(
+    target: str,
+    format_name: str | None,
+    output: str | None,
+    limit: int | None,
+    *,
+    check: bool,
+    brief: bool = False,
+) -> int:
+    """Run `nsysconv info`; return the exit status."""
+    names = ("check",) if check else ("profile", "facts")
+    destination = parse_destination(format_name, output, names)
+    draw = brief_form(brief, destination, limit)
+    begin_work()
+    rows = (ROWS_FOR_PEOPLE if destination.for_people else 0) if limit is None else limit
+    if check:
+        found = api.check(target, limit=rows)
+        write([found], destination, target, draw=draw)
+        # What differs comes before what is not recorded.
+        first = next((row["result"] for row in found.rows()), None)
+        damaged = InputError.exit_status if first else 0
+        return NotRecorded.exit_status if first == NOT_RECORDED else damaged
+    write(api.info(target, limit=rows, say=say), destination, target, draw=draw)
+    return 0
+
+
+def show(
+    make: Callable[[], Section],
+    format_name: str | None,
+    output: str | None,
+    source: str | None,
+    *,
+    narrow: bool = False,
+    brief: bool = False,
+    limit: int | None = None,
+) -> int:
+    """Make and write the one report of a command such as `nsysconv sql`; return the exit status.
+
+    `narrow`: text is for people alone, in 80 columns if there is no terminal. `limit`: asked for, of
+    brief rows.
+    """
+    destination = parse_destination(format_name, output)
+    draw = brief_form(brief, destination, limit)
+    begin_work()
+    # A pipe gets all columns, because a program reads it.
+    wide = not narrow and not sys.stdout.isatty()
+    write([make()], destination, source, draw=draw, wide=wide, elsewhere=_LIST_WIDTH)
+    return 0
+
+
+def schema(report: str) -> int:
+    """Run `nsysconv schema`; return the exit status."""
+    spec = queries.parse_spec(report)
+    shown = view(spec)
+    found = columns_schema(report, shown.title, shown.columns)
+    # A column is a line.
+    columns = [f"{json.dumps(k)}: {json.dumps(v)}" for k, v in found.pop("properties").items()]
+    print_line(f'{json.dumps(found)[:-1]}, "properties": {{')
+    for column in columns[:-1]:
+        print_line(f"{column},")
+    print_line(f"{columns[-1]}}}}}")
+    return 0
+
+
+def history(
+    make: Callable[[], Sequence[Section]],
+    source: str,
+    format_name: str | None,
+    output: str | None,
+    *,
+    limit: int | None,
+    wide: bool,
+    brief: bool,
+) -> int:
+    """Run `nsysconv history`; return the exit status."""
+    destination = parse_destination(format_name, output, ("history", "change_points"))
+    draw = brief_form(brief, destination, limit)
+    begin_work()
+    rows = (ROWS_FOR_PEOPLE if destination.for_people else 0) if limit is None else limit
+    made = make()
+    found = [each.limited(rows) for each in made]
+    if destination.for_people:
+        found = [*(found if wide else (each.briefly() for each in found)), *_next(source, made[-1])]
+    write(found, destination, source, draw=draw, wide=wide)
+    return 0
+
+
+def _next(store: str, changes: Section) -> Iterator[Section]:
+    # A line on what to ask about the largest change that is one of the program.
+    found = [row for row in changes.rows() if row["base_run"] is not None]
+    if found:
+        from nsysconv.present.answer import words
+
+        row = max(found, key=lambda row: abs(row["change_pct"] or 0.0))
+        place = redacted_target(split_target(store)[0])
+        sides = " ".join(shlex.quote(f"{place}@{row[name]}") for name in ("base_run", "run"))
+        yield words("next", [f"→ what changed: nsysconv diff {sides} contributors"])
+
+
+def find(
+    target: str,
+    pattern: str,
+    place: tuple[str | None, str | None],
+    limit: int | None,
+    *,
+    options: Mapping[str, Any],
+    brief: bool,
+) -> int:
+    """Run `nsysconv find`, with -f and -o as `place`; return the exit status."""
+    destination = parse_destination(*place, ("find_counts", "find"))
+    draw = brief_form(brief, destination, limit)
+    begin_work()
+    rows = (ROWS_FOR_PEOPLE if destination.for_people or brief else 0) if limit is None else limit
+    with api.open(target, say=say) as profile:
+        found = profile.find(pattern, limit=rows, **options)
+    write(found, destination, target, draw=draw)
+    return 0
+
+
+def why(
+    target: str,
+    event: str,
+    format_name: str | None,
+    output: str | None,
+    *,
+    kernel_names: str,
+    steps: Mapping[str, Any],
+    brief: bool = False,
+) -> int:
+    """Run `nsysconv why`; return the exit status."""
+    destination = parse_destination(format_name, output)
+    draw = brief_form(brief, destination)
+    begin_work()
+    with api.open(target, say=say) as profile:
+        report = profile.why(event, kernel_names=kernel_names, **steps)
+    # The lines of the report name its notes, so text does not repeat them.
+    shown = replace(report, notes=()) if destination.for_people else report
+    write([shown], destination, target, draw=draw)
+    return 0
