@@ -6,8 +6,6 @@ What takes too long is killed with the process that it runs in.
 from __future__ import annotations
 
 import contextlib
-import os
-import resource
 import threading
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -19,6 +17,7 @@ from nsysconv.cli import json_errors
 from nsysconv.cli.tools import TOOLS, answer_to, description, input_schema
 from nsysconv.errors import UsageError
 from nsysconv.processes import ProcessDiedError, Processes
+from nsysconv.resource_limits import limit_memory
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
@@ -126,9 +125,7 @@ class _Worker:
 
 def _work(folder: Path) -> Callable[[tuple[str, Mapping[str, Any]]], tuple[str, bool]]:
     # A query without an end must not take the machine's memory.
-    half = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
-    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    resource.setrlimit(resource.RLIMIT_DATA, (half if hard < 0 else min(half, hard), hard))
+    limit_memory(0.5)
     return partial(_call, folder)
 
 
