@@ -132,9 +132,11 @@ def test_by_mouse(opened: Opened) -> None:
     page.keyboard.up("Control")
     zoomed = span(page)
     assert zoomed.startswith("7.92 µs from ")
+    page.keyboard.down("Shift")
     page.mouse.down()
     page.mouse.move(middle[0] + 40, middle[1])
     page.mouse.up()
+    page.keyboard.up("Shift")
     assert span(page) != zoomed
     page.locator("#lanes button", has_text="0").click()
     assert span(page) == whole
@@ -341,7 +343,7 @@ def test_an_address_of_nothing_changes_nothing(lines: Page, fragment: str) -> No
     assert span(lines) == whole
 
 
-# -- search and measure
+# -- search
 
 
 def test_search_lists_names_and_marks_one(lines: Page) -> None:
@@ -354,31 +356,6 @@ def test_search_lists_names_and_marks_one(lines: Page) -> None:
     assert lines.locator("#lanes-found").inner_text() == "no name holds that"
     lines.locator("#lanes-search").fill("")
     assert lines.locator("#lanes-found").inner_text() == ""
-
-
-def test_dragging_with_shift_measures(lines: Page) -> None:
-    box = lines.locator("#lanes-canvas").bounding_box()
-    assert box is not None
-    whole = span(lines)
-    lines.keyboard.down("Shift")
-    lines.mouse.move(box["x"] + box["width"] * 0.2, box["y"] + 60)
-    lines.mouse.down()
-    lines.mouse.move(box["x"] + box["width"] * 0.4, box["y"] + 60, steps=3)
-    lines.mouse.up()
-    lines.keyboard.up("Shift")
-    # A fifth of 10 µs, to a pixel.
-    words = said(lines)[0]
-    assert words.startswith("Measured: ")
-    assert abs(float(words.split()[1]) - 2) < 0.02
-    assert span(lines) == whole
-    lines.keyboard.press("f")
-    assert span(lines).startswith("3.6")
-
-
-def test_m_measures_the_chosen_event(lines: Page) -> None:
-    go(lines, "event=kernel:2")
-    lines.keyboard.press("m")
-    assert said(lines)[0] == "Measured: 300 ns from 6,500 ns to 6,800 ns"
 
 
 # -- of a long recording

@@ -49,15 +49,24 @@ _OF_BOTH = {
 
 _SCRIPTS: tuple[str, ...] = (
     "folding.js",
+    "clipboard.js",
     "tables.js",
     "drawing.js",
     "lanes_data.js",
     "lanes_account.js",
+    "lanes_selection.js",
     "lanes_view.js",
     "lanes.js",
     "flame.js",
 )
-_SCRIPTS_OF_BOTH = ("folding.js", "tables.js", "drawing.js", "flame.js", "aligned.js")
+_SCRIPTS_OF_BOTH = (
+    "folding.js",
+    "clipboard.js",
+    "tables.js",
+    "drawing.js",
+    "flame.js",
+    "aligned.js",
+)
 _MOST_ROWS = 1000
 """Below such a picture there are so many rows."""
 

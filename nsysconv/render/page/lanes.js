@@ -1,4 +1,4 @@
-// The time line: moved, zoomed, searched and measured by mouse, touch and keys; its state is in the address.
+// The time line: moved, zoomed, searched and selected from by mouse, touch and keys; its state is in the address.
 (() => {
   "use strict";
   const source = document.getElementById("lanes-data");
@@ -16,7 +16,7 @@
 
   const whole = [data.first, Math.max(data.last, data.first + 1)];
   const view = Object.assign(drawing.shown_part(...whole, 20, () => { redraw(); remember(); }), { width: 0, height: 0,
-    scroll: 0, chosen: null, marked: null, measured: null, pinned: false, most: 0 });
+    scroll: 0, chosen: null, marked: null, selected: null, pinned: false, most: 0 });
   const full_height = lanes_view.arrange(data.lanes);
   let pointer = null, waiting = false, lane_number = Math.max(data.lanes.findIndex((lane) => !lane.account), 0);
 
@@ -29,6 +29,8 @@
     Object.assign(view, { width, height, scroll: scroller.scrollTop });
     const { drawn, is_coarse } = lanes_view.draw(canvas, data, view);
     canvas.dataset.drawn = drawn;
+    if (view.is_unsaid) say(selection_words(view.selected));
+    view.is_unsaid = false;
     part("span").textContent = `${duration(view.high - view.low)} from ${drawing.moment(view.low, (view.high - view.low) / 1000)}`
       + (data.left_out ? `; ${data.left_out} events nest too deeply to be drawn` : "");
     limits(is_coarse);
@@ -72,33 +74,51 @@
     }
   }
 
-  // -- the address: `#time=FROM:TO&event=kernel:5`
+  // -- the address: `#time=FROM:TO&event=kernel:5&select=FROM:TO:FIRST_LANE:LAST_LANE`. Another length of time is
+  // a step that the browser's Back undoes; a time moved sideways takes the place of the one before.
 
-  let remembering = 0;
+  let remembering = 0, length = whole[1] - whole[0], is_followed = false;
+  const own_address = /^#(time|event|select)=/;
   function remember() {
     clearTimeout(remembering);
     remembering = setTimeout(() => {
       const is_whole = view.low === whole[0] && view.high === whole[1], id = view.pinned && view.chosen && view.chosen.id;
-      const parts = is_whole && !id ? [] : [`time=${Math.round(view.low)}:${Math.round(view.high)}`];
+      const { selected } = view, parts = is_whole && !id && !selected ? [] : [`time=${Math.round(view.low)}:${Math.round(view.high)}`];
       if (id) parts.push(`event=${id}`);
-      const is_own = /^#(time|event)=/.test(location.hash);
-      if (parts.length || is_own) history.replaceState(null, "", parts.length ? `#${parts.join("&")}` : "#lanes");
+      if (selected) {
+        const lanes = [selected.lanes[0], selected.lanes[selected.lanes.length - 1]].map((lane) => data.lanes.indexOf(lane));
+        parts.push(`select=${selected.from}:${selected.to}:${lanes.join(":")}`);
+      }
+      const address = parts.length ? `#${parts.join("&")}` : own_address.test(location.hash) ? "#lanes" : location.hash;
+      const is_step = !is_followed && Math.abs(view.high - view.low - length) > 1;
+      [length, is_followed] = [view.high - view.low, false];
+      if (address !== location.hash) history[is_step ? "pushState" : "replaceState"](null, "", address);
     }, 250);
   }
   function follow() {
     const asked = Object.fromEntries(location.hash.slice(1).split("&").map((each) => each.split("=")));
     const time = /^(-?\d+):(-?\d+)$/.exec(asked.time || ""), event = data.by_id.get(asked.event);
-    if (!time && !event && !/^[a-z_]+:\d+$/.test(asked.event || "")) return;
+    const part = /^(-?\d+):(-?\d+):(\d+):(\d+)$/.exec(asked.select || "");
+    if (!time && !event && !part && !/^[a-z_]+:\d+$/.test(asked.event || "")) return;
+    is_followed = true;
     if (!event && asked.event) {
       status.replaceChildren(element("p", { textContent: `${asked.event} is not in this page: ` },
         element("code", { textContent: `nsysconv why ${data.target} ${asked.event}` })));
     }
-    if (event) pin(event);
+    if (part) select(+part[1], +part[2], data.lanes.slice(+part[3], +part[4] + 1));
+    else if (event) pin(event); else leave();
     if (time) show(+time[1], +time[2]); else if (event) fit(event.start, event.end);
     if (event) reveal(event);
     box.scrollIntoView({ block: "start" });
     canvas.focus({ preventScroll: true });
   }
+  // Back to where nothing is asked for.
+  addEventListener("popstate", () => {
+    if (!["", "#lanes"].includes(location.hash)) return;
+    is_followed = true;
+    leave();
+    show_all();
+  });
   addEventListener("hashchange", follow);
   // A link to the address that is there already is followed, too.
   document.addEventListener("click", (event) => {
@@ -111,6 +131,7 @@
   // What was clicked, or gone to, stays chosen while the pointer moves on.
   function pin(event) {
     if (event) lane_number = data.lanes.indexOf(event.lane);
+    if (event) view.selected = null;
     view.pinned = Boolean(event);
     choose(event);
     remember();
@@ -121,9 +142,38 @@
     view.chosen = event;
     redraw();
     if (!event) return;
-    // From now on with room for all that may be said: what is below does not jump.
+    say(event.is_gap ? gap_words(event) : event.tile ? tile_words(event) : event_words(event));
+  }
+  // From the first time on with room for all that may be said: what is below does not jump.
+  function say(elements) {
     status.classList.add("said");
-    status.replaceChildren(...(event.is_gap ? gap_words(event) : event.tile ? tile_words(event) : event_words(event)));
+    status.replaceChildren(...elements);
+  }
+  function selection_words(selection) {
+    const said = lanes_selection.said(data, selection), { from, to } = selection;
+    const line = ({ label, words }) => element("li", { title: `${label.text}: ${words}` }, element("span", { textContent: label.short }), words);
+    const lists = said.lists.map(({ title, lines, more }) => element("div", {},
+      element("h4", { textContent: more > 0 ? `${title}, ${lines.length} of ${(lines.length + more).toLocaleString("en")}` : title }),
+      element("ol", {}, ...lines.map(line))));
+    const button = (textContent, act) => {
+      const made = element("button", { type: "button", textContent });
+      made.addEventListener("click", () => { act(); canvas.focus({ preventScroll: true }); });
+      return made;
+    };
+    return [element("div", { className: "tools" }, element("p", {}, element("b", { textContent: said.head })), button("zoom to it", () => fit(from, to)),
+      button("clear", leave), shell(`nsysconv report ${data.target} --time ${from}:${to}`)), ...said.gpus.map((textContent) => element("p", { textContent })),
+    ...said.is_known ? [] : [element("p", { className: "quiet", textContent: "Not all events of this time are in this page: the command has all." })],
+    element("div", { className: "selected" }, ...lists)];
+  }
+  // A command, to be copied.
+  function shell(text) {
+    const button = element("button", { type: "button", textContent: "Copy" });
+    button.setAttribute("aria-label", `Copy ${text}`);
+    button.addEventListener("click", async () => {
+      await clipboard.copy(text);
+      button.textContent = "Copied";
+    });
+    return element("div", { className: "quiet tools shell" }, element("p", {}, element("code", { textContent: text })), button);
   }
   const kind_of = ({ label, sort }) => sort || data.kinds[label.kind];
   function gap_words(gap) {
@@ -137,7 +187,7 @@
     if (gap.id) said.push(command(gap.id));
     return said;
   }
-  const command = (id) => element("p", { className: "quiet" }, element("code", { textContent: `nsysconv why ${data.target} ${id}` }));
+  const command = (id) => shell(`nsysconv why ${data.target} ${id}`);
   function tile_words(tile) {
     if (tile.said) return [element("p", { textContent: tile.said })];
     const count = `${tile.count.toLocaleString("en")} event${tile.count === 1 ? "" : "s"}`;
@@ -321,16 +371,21 @@
     status.replaceChildren(element("p", { textContent: `${data.lanes[lane_number].name}: N is the next event` }));
     redraw();
   }
-  function measure(from, to) {
-    if (view.measured && from === to) status.replaceChildren();
-    view.measured = from === to ? null : [Math.min(from, to), Math.max(from, to)];
-    if (view.measured) {
-      status.replaceChildren(element("p", { textContent: `Measured: ${duration(view.measured[1] - view.measured[0])} `
-        + `from ${exact(Math.round(view.measured[0]))} to ${exact(Math.round(view.measured[1]))}` }));
-    }
+  function select(from, to, lanes = data.lanes) {
+    const [low, high] = [Math.max(Math.round(Math.min(from, to)), whole[0]), Math.min(Math.round(Math.max(from, to)), whole[1])];
+    view.selected = high > low && lanes.length ? { from: low, to: high, lanes } : null;
+    view.chosen = null;
+    view.pinned = Boolean(view.selected);
+    view.is_unsaid = Boolean(view.selected); // until it is drawn: as it is dragged it changes more often
     redraw();
+    remember();
   }
-  const chosen_time = () => view.measured || (view.chosen && [view.chosen.start, view.chosen.end]);
+  function leave() {
+    if (view.selected) say([]);
+    view.selected = null;
+    return pin(null);
+  }
+  const chosen_time = () => view.selected ? [view.selected.from, view.selected.to] : view.chosen && [view.chosen.start, view.chosen.end];
   drawing.keys(canvas, box, {
     "+": () => zoom_by_key(0.5), "=": () => zoom_by_key(0.5), "-": () => zoom_by_key(2), "\u2212": () => zoom_by_key(2),
     w: () => zoom_by_key(0.5), s: () => zoom_by_key(2), a: () => move(-0.2), d: () => move(0.2),
@@ -338,7 +393,7 @@
     "0": show_all, Home: show_all, n: () => next(1), p: () => next(-1),
     ArrowDown: () => lane(1), ArrowUp: () => lane(-1), "/": () => input.focus(),
     f: () => chosen_time() && fit(...chosen_time()),
-    Escape: () => found.children.length ? close_search() : pin(null), m: () => view.measured ? measure(0, 0) : view.chosen && measure(view.chosen.start, view.chosen.end),
+    Escape: () => found.children.length ? close_search() : leave(), m: () => view.selected ? leave() : view.chosen && select(view.chosen.start, view.chosen.end),
   });
 
   // -- mouse and touch
@@ -351,10 +406,10 @@
       if (!view.pinned) choose(lanes_view.at(data, view, x, y) || view.chosen);
     },
     click: ([x, y]) => pin(lanes_view.at(data, view, x, y)),
-    drag([from], [to], began) {
+    drag([from], [to, y], began) {
       const time = time_at(from) - time_at(to);
-      if (began.shift) measure(time_at(began.x), time_at(to));
-      else show(view.low + time, view.high + time);
+      if (began.shift || began.is_touch) show(view.low + time, view.high + time);
+      else select(time_at(began.x), time_at(to), lanes_view.between(data.lanes, view, began.y, y));
     },
   });
   canvas.addEventListener("pointerleave", () => { pointer = null; });

@@ -40,12 +40,13 @@ _LEGEND = (
 _BUTTONS = (("−", "zoom out"), ("+", "zoom in"), ("←", "earlier"), ("→", "later"), ("0", "all"))
 _KEYS = (
     ("W S, + −, wheel with Ctrl", "zoom"),
-    ("A D, ← →, drag", "move"),
+    ("A D, ← →, drag with Shift", "move"),
     ("↑ ↓", "another lane"),
     ("N P", "next, previous event"),
-    ("F", "all of the chosen one"),
-    ("M, drag with Shift", "measure"),
+    ("F", "all of the chosen or selected"),
+    ("drag, M", "select a time: what was busy and what ran in it"),
     ("0", "all"),
+    ("Esc", "nothing chosen"),
     ("/", "find; there ↵ next, Esc close"),
 )
 
@@ -76,7 +77,7 @@ def time_line(reports: Mapping[str, Section]) -> Iterator[str]:
     data = _Data(reports)
     legend = (*_LEGEND[:-1], *data.idle_legend(), _LEGEND[-1])
     keys = "".join(f'<li><i class="k {name}"></i>{escape(words)}' for name, words in legend)
-    yield '<div id="lanes-event" aria-live="polite"><p>Point at an event, or press N.</p></div>'
+    yield '<div id="lanes-event" aria-live="polite"><p>Point at an event, or press N. Drag to see what ran in a part of the time.</p></div>'
     yield f'<ul class="legend">{keys}</ul><p class="quiet" id="lanes-limit"></p>'
     keys = "; ".join(f"<kbd>{escape(key)}</kbd> {escape(words)}" for key, words in _KEYS)
     yield f'<p class="quiet" id="lanes-keys">{keys}.</p></div>'

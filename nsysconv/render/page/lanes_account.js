@@ -120,6 +120,19 @@ const lanes_account = (() => {
     return found;
   }
 
+  // The time of each class in [from, to): exact where pieces are known, elsewhere by the finest tiles.
+  function times({ classes, place, start, end, levels }, from, to) {
+    const found = classes.map(() => 0), [first, past] = between({ start, end }, from, to), finest = levels[levels.length - 1];
+    for (let i = first; i < past; i++) found[place[i]] += Math.min(end[i], to) - Math.max(start[i], from);
+    for (const tile of finest ? tiles_between(finest, from, to) : []) {
+      const room = (low, high) => unknown({ start, end }, low, high).reduce((sum, [begun, over]) => sum + over - begun, 0);
+      const all = room(tile.start, tile.start + finest.width);
+      const part = all && room(Math.max(tile.start, from), Math.max(Math.min(tile.start + finest.width, to), from)) / all;
+      tile.rest.forEach((time, number) => { found[number] += Math.max(time, 0) * part; });
+    }
+    return found;
+  }
+
   // Fills the lane, and writes into its gaps; returns how many rectangles that took.
   function draw(pen, paint, lane, view, y) {
     const { account } = lane, count = account.classes.length, found = columns(account, view);
@@ -229,5 +242,5 @@ const lanes_account = (() => {
     return said;
   }
 
-  return { HEIGHT, decode, columns, draw, at, gap_words };
+  return { HEIGHT, decode, columns, times, draw, at, gap_words };
 })();

@@ -188,7 +188,7 @@ const lanes_view = (() => {
       drawing.write(pen, text, left, y, room, ROW);
     }
     if (view.chosen) outline(pen, paint, view, data, x_of);
-    if (view.measured) measure(pen, paint, view, x_of);
+    if (view.selected) select(pen, paint, view, x_of);
     return { drawn, is_coarse };
   }
 
@@ -241,16 +241,25 @@ const lanes_view = (() => {
     }
   }
 
-  function measure(pen, paint, view, x_of) {
-    const [from, to] = view.measured, left = x_of(from), right = x_of(to);
+  // The selected time, on the selected lanes.
+  function select(pen, paint, view, x_of) {
+    const { from, to, lanes } = view.selected, left = x_of(from), right = x_of(to), last = lanes[lanes.length - 1];
+    const top = lanes[0].top - view.scroll, height = last.top + last.height + HEAD - lanes[0].top;
     pen.globalAlpha = 0.16;
     pen.fillStyle = paint.fg;
-    pen.fillRect(left, 0, right - left, view.height);
+    pen.fillRect(left, top, right - left, height);
     pen.globalAlpha = 1;
     pen.strokeStyle = paint.fg;
     pen.lineWidth = 1;
-    pen.strokeRect(left, -2, right - left, view.height + 4);
-    pen.fillText(duration(to - from), Math.min(Math.max(left + 4, 4), view.width - 70), view.height - 6);
+    pen.strokeRect(left, top, right - left, height);
+    pen.fillText(duration(to - from), Math.min(Math.max(left + 4, 4), view.width - 70), Math.min(top + height, view.height) - 6);
+  }
+
+  // The lanes that lie between two heights of the canvas; all where one is that of the times.
+  function between(lanes, view, from, to) {
+    const [top, bottom] = [Math.min(from, to), Math.max(from, to)];
+    if (from < TOP) return lanes;
+    return lanes.filter((lane) => lane.top - view.scroll <= bottom && lane.top - view.scroll + HEAD + lane.height >= top);
   }
 
   // What is at a place of the canvas: an event, or a tile in its place; null: nothing.
@@ -279,5 +288,5 @@ const lanes_view = (() => {
       count: level.count[i], most: level.most[i] };
   }
 
-  return { arrange, draw, at, TOP, HEAD, ROW };
+  return { arrange, draw, at, between, TOP, HEAD, ROW };
 })();
