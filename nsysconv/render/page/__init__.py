@@ -80,10 +80,12 @@ Numbers = Mapping[Note, tuple[int, str]]
 
 @dataclass(frozen=True)
 class _Page:
-    """What all parts of the page refer to: the notes by number, and where the time line has what."""
+    """What all parts of the page refer to."""
 
     numbers: Numbers
     addresses: Addresses
+    late: frozenset[int]
+    """The ranks that others wait for."""
 
 
 _TIME_LINE = "timeline_events"
@@ -101,7 +103,10 @@ def document(reports: Sequence[Section]) -> Iterator[str]:
         reports = list(map(in_words, reports))
         scripts, style = _SCRIPTS_OF_BOTH, f"{style}\n{_asset('aligned.css')}"
     numbers = _numbered(reports)
-    page = _Page(numbers, Addresses({base_name(report.name): report for report in reports}))
+    by_name = {base_name(report.name): report for report in reports}
+    found = [row for row in rows(by_name.get("findings")) if row["rule"] == "stragglers"]
+    late = frozenset(row["rank"] for row in found if row["rank"] is not None)
+    page = _Page(numbers, Addresses(by_name), late)
     script = "\n".join(map(_asset, scripts))
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     sections = _sections(reports)
@@ -333,7 +338,7 @@ def _picture_and_rows(report: Section, page: _Page) -> Iterator[str]:
     name = base_name(report.name)
     if name == "overview" and len(report.profiles) > 1:
         yield from charts.device_matrix(report)
-    yield from charts.picture_figures(report)
+    yield from charts.picture_figures(report, page.late)
     if name in _ANSWER:
         # All in rows: the words for people are the first screen's.
         report = replace(report, texts=(), replaced=frozenset())

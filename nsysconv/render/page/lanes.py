@@ -77,7 +77,8 @@ def time_line(reports: Mapping[str, Section]) -> Iterator[str]:
     data = _Data(reports)
     legend = (*_LEGEND[:-1], *data.idle_legend(), _LEGEND[-1])
     keys = "".join(f'<li><i class="k {name}"></i>{escape(words)}' for name, words in legend)
-    yield '<div id="lanes-event" aria-live="polite"><p>Point at an event, or press N. Drag to see what ran in a part of the time.</p></div>'
+    yield '<div id="lanes-event" aria-live="polite"><p>Point at an event, or press N. '
+    yield "Drag to see what ran in a part of the time.</p></div>"
     yield f'<ul class="legend">{keys}</ul><p class="quiet" id="lanes-limit"></p>'
     keys = "; ".join(f"<kbd>{escape(key)}</kbd> {escape(words)}" for key, words in _KEYS)
     yield f'<p class="quiet" id="lanes-keys">{keys}.</p></div>'
