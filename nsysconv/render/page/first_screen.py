@@ -34,6 +34,7 @@ from nsysconv.render.page.markup import (
     share,
     shortened,
 )
+from nsysconv.render.page.waterfall import signed, waterfall
 from nsysconv.report import Column, Unit
 
 Reports = Mapping[str, Section]
@@ -224,29 +225,27 @@ def _parts(account: Section) -> Iterator[str]:
     ]
     if not by_device:
         return
-    whole, *parts = max(by_device, key=lambda found: abs(found[0]["change_ns"]))
+    device = max(by_device, key=lambda found: abs(found[0]["change_ns"]))
+    whole, *parts = device
     most = [part for part in parts if part["change_ns"] and part["part"] != _MINOR][:_MOST_PARTS]
     if not most:
         return
     words = [
-        f"<b>{_signed(part['change_ns'])}</b> {escape(_in_brackets(part['part']))}" for part in most
+        f"<b>{signed(part['change_ns'])}</b> {escape(_in_brackets(part['part']))}" for part in most
     ]
     where = f"on {places(account)(whole)}" if len(by_device) > 1 else ""
     what = escape(f"{whole['part']} {where}".strip())
     yield (
-        f'<p class="say"><b>{_signed(whole["change_ns"])}</b> {what}, above all {"; ".join(words)}. '
+        f'<p class="say"><b>{signed(whole["change_ns"])}</b> {what}, above all {"; ".join(words)}. '
         f'<a href="#{anchor(account.name)}">All parts</a></p>'
     )
+    yield from waterfall(device, f" {where}" if where else "")
 
 
 def _in_brackets(part: str) -> str:
     # What a part is, after its colon.
     name, colon, meaning = part.partition(": ")
     return f"{name} ({meaning})" if colon else name
-
-
-def _signed(ns: int) -> str:
-    return f"{'+' if ns > 0 else '−' if ns < 0 else ''}{amount(abs(ns), Unit.NS)}"
 
 
 def _limits(report: Section) -> Iterator[str]:
