@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 MS = 1_000_000
-ACCOUNT = 24 + 16 + 17
+ACCOUNT = 32 + 22 + 17
 """The middle of the first lane."""
 
 # A step of 10 ms: the batch is loaded for 6 of them, then copied, then computed.

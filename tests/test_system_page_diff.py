@@ -79,7 +79,8 @@ def test_a_waterfall_leads_from_before_to_after(opened: Opened, tmp_path: Path) 
     """Of 1000 µs: 200 of computation and 100 of idle time less, and copies of 50 more."""
     us = 1000
     before = (Kernel(0, 600 * us, name="gemm"), Kernel(900 * us, 1000 * us, name="norm"))
-    after = (Kernel(0, 400 * us, name="gemm"), Memcpy(400 * us, 450 * us), Kernel(650 * us, 750 * us, name="norm"))
+    late = Kernel(650 * us, 750 * us, name="norm")
+    after = (Kernel(0, 400 * us, name="gemm"), Memcpy(400 * us, 450 * us), late)
     page = opened(both(tmp_path, before, after))
     lines = page.locator(".fall li").all()
     said = {line.locator(".lb").inner_text(): line.locator(".vl").inner_text() for line in lines}
@@ -94,7 +95,8 @@ def test_a_waterfall_leads_from_before_to_after(opened: Opened, tmp_path: Path) 
     at = 1000.0
     for line, box in zip(lines[1:-1], boxes[1:-1], strict=True):
         assert box is not None
-        left, right = ((x - room["x"]) / room["width"] * 1000 for x in (box["x"], box["x"] + box["width"]))
+        left = (box["x"] - room["x"]) / room["width"] * 1000
+        right = left + box["width"] / room["width"] * 1000
         is_less = line.locator("i").get_attribute("class") == "less"
         start, end = (right, left) if is_less else (left, right)
         assert abs(start - at) < 3  # where the one before ended

@@ -1,4 +1,4 @@
-"""The page of several ranks in a real browser: each over time in the colors of the classes, on one axis."""
+"""The page of several ranks in a real browser: each over time in the colors of the classes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,11 @@ def ranks(folder: Path, *later: int, utc: int | None = ZERO) -> str:
 def test_ranks_lie_on_one_axis_and_the_late_one_is_marked(opened: Opened, tmp_path: Path) -> None:
     page = opened(ranks(tmp_path, 400, 400, 900))
     lines = page.locator("#s-over-time .classes ol > li")
-    assert [line.locator(".lb").inner_text() for line in lines.all()] == ["rank 0", "rank 1", "rank 2 late"]
+    assert [line.locator(".lb").inner_text() for line in lines.all()] == [
+        "rank 0",
+        "rank 1",
+        "rank 2 late",
+    ]
     boxes = [line.locator("svg").bounding_box() for line in lines.all()]
     room = lines.first.locator(".over").bounding_box()
     assert room is not None
@@ -53,11 +57,13 @@ def test_ranks_lie_on_one_axis_and_the_late_one_is_marked(opened: Opened, tmp_pa
 
 def test_ranks_without_a_time_of_day_have_an_axis_each(opened: Opened, tmp_path: Path) -> None:
     page = opened(ranks(tmp_path, 400, 900, utc=None))
-    assert "each row from the start to the end of its own window" in page.locator(
-        "#s-over-time figcaption"
-    ).inner_text()
+    assert (
+        "each row from the start to the end of its own window"
+        in page.locator("#s-over-time figcaption").inner_text()
+    )
     widths = page.evaluate(
-        "[...document.querySelectorAll('#s-over-time svg')].map(e => e.clientWidth / e.parentElement.clientWidth)"
+        "[...document.querySelectorAll('#s-over-time svg')]"
+        ".map(e => e.clientWidth / e.parentElement.clientWidth)"
     )
     assert min(widths) > 0.99
 

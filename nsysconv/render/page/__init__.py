@@ -54,6 +54,8 @@ _SCRIPTS: tuple[str, ...] = (
     "drawing.js",
     "lanes_data.js",
     "lanes_account.js",
+    "lanes_counters.js",
+    "lanes_groups.js",
     "lanes_selection.js",
     "lanes_view.js",
     "lanes.js",
@@ -83,6 +85,8 @@ class _Page:
     """What all parts of the page refer to."""
 
     numbers: Numbers
+    reports: Mapping[str, Section]
+    """By name, without options."""
     addresses: Addresses
     late: frozenset[int]
     """The ranks that others wait for."""
@@ -104,9 +108,10 @@ def document(reports: Sequence[Section]) -> Iterator[str]:
         scripts, style = _SCRIPTS_OF_BOTH, f"{style}\n{_asset('aligned.css')}"
     numbers = _numbered(reports)
     by_name = {base_name(report.name): report for report in reports}
+    by_name |= {r.name.partition(":bins")[0]: r for r in reports}
     found = [row for row in rows(by_name.get("findings")) if row["rule"] == "stragglers"]
     late = frozenset(row["rank"] for row in found if row["rank"] is not None)
-    page = _Page(numbers, Addresses(by_name), late)
+    page = _Page(numbers, by_name, Addresses(by_name), late)
     script = "\n".join(map(_asset, scripts))
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     sections = _sections(reports)
@@ -284,7 +289,9 @@ def _section(name: str, members: Sequence[Section], page: _Page) -> Iterator[str
         return
     if lanes.has_time_line(drawn):
         yield f'<article id="{anchor(_TIME_LINE)}">'
-        yield from lanes.time_line(drawn)
+        yield from lanes.time_line(
+            drawn, page.reports.get("steps"), page.reports.get("memory:by=time")
+        )
         yield "</article>"
         members = [report for report in members if base_name(report.name) not in lanes.REPORTS]
     for report in members:

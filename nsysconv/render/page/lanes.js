@@ -16,14 +16,17 @@
 
   const whole = [data.first, Math.max(data.last, data.first + 1)];
   const view = Object.assign(drawing.shown_part(...whole, 20, () => { redraw(); remember(); }), { width: 0, height: 0,
-    scroll: 0, chosen: null, marked: null, selected: null, pinned: false, most: 0 });
-  const full_height = lanes_view.arrange(data.lanes);
-  let pointer = null, waiting = false, lane_number = Math.max(data.lanes.findIndex((lane) => !lane.account), 0);
+    scroll: 0, chosen: null, marked: null, selected: null, pinned: false, most: 0, steps: data.steps, coloring: "class" });
+  let pointer = null, waiting = false, full_height = 0, lane_number = Math.max(data.lanes.findIndex((lane) => !lane.account), 0);
+  function arrange() {
+    full_height = lanes_groups.arrange(data.groups, lanes_view.height_of);
+    part("height").style.height = `${full_height}px`;
+    lanes_groups.label(data.groups, part("names"), () => { arrange(); redraw(); });
+  }
 
   function draw() {
     waiting = false;
     const paint = drawing.colors(), height = Math.min(full_height, Math.max(Math.round(innerHeight * 0.5), 200));
-    part("height").style.height = `${full_height}px`;
     const width = drawing.clear(canvas, height, paint);
     if (!width) return;
     Object.assign(view, { width, height, scroll: scroller.scrollTop });
@@ -68,6 +71,10 @@
     show(from - room, to + room);
   }
   function reveal(event) {
+    if (event.lane.is_hidden) {
+      lanes_groups.show(data.groups, event.lane);
+      arrange();
+    }
     const top = event.lane.top + Math.max(event.row, 0) * lanes_view.ROW;
     if (top < scroller.scrollTop || top + 40 > scroller.scrollTop + scroller.clientHeight) {
       scroller.scrollTop = top - lanes_view.TOP;
@@ -365,7 +372,9 @@
     }
   }
   function lane(direction) {
-    lane_number = Math.min(Math.max(lane_number + direction, 0), data.lanes.length - 1);
+    const seen = data.lanes.map((each, number) => number).filter((number) => !data.lanes[number].is_hidden);
+    const at = direction > 0 ? seen.findIndex((number) => number > lane_number) : seen.findLastIndex((number) => number < lane_number);
+    if (at >= 0) lane_number = seen[at];
     scroller.scrollTop = data.lanes[lane_number].top - lanes_view.TOP;
     pin(null);
     status.replaceChildren(element("p", { textContent: `${data.lanes[lane_number].name}: N is the next event` }));
@@ -415,7 +424,12 @@
   canvas.addEventListener("pointerleave", () => { pointer = null; });
   scroller.addEventListener("scroll", redraw);
 
+  const colors = part("colors");
+  if (!data.labels.some(({ kind }) => data.ids[kind] === "range")) colors.querySelector("[value=range]").remove();
+  colors.addEventListener("change", () => { view.coloring = colors.value; redraw(); });
+
   box.hidden = false;
+  arrange();
   drawing.keep_drawn(canvas, draw);
   follow();
 })();

@@ -11,7 +11,7 @@ const lanes_account = (() => {
   // The lanes, each with its gaps as the events of its only row.
   function decode({ classes, words, lanes }, texts) {
     return lanes.map((own) => {
-      const lane = { name: `${own.name}: where the time went`, device: own.device, rows: [], number: 0 };
+      const lane = { name: `${own.name}: where the time went`, device: own.device, rows: [], number: 0, tag: "account" };
       const account = { classes, words, start: [], end: [], place: own.class, gap: [], levels: [] };
       lane.account = account;
       const id_of = (kind, number) => number ? `${kind}:${number}` : null;

@@ -40,7 +40,7 @@ const lanes_selection = (() => {
 
   // Of each GPU that has a lane in it the time by class, the longest first.
   function times_of_gpus(data, { from, to, lanes }) {
-    const devices = new Set(lanes.filter((lane) => lane.account || lane.number < data.streams)
+    const devices = new Set(lanes.filter((lane) => !lane.counter && (lane.account || lane.number < data.streams))
       .map((lane) => lane.account ? lane.device : data.devices[lane.number]));
     return data.lanes.filter((lane) => lane.account && devices.has(lane.device)).map((lane) => {
       const times = lanes_account.times(lane.account, from, to);
