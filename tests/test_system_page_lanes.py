@@ -158,6 +158,26 @@ def test_by_touch(opened: Opened) -> None:
     assert shown < 6  # of 9.9: the fingers are more than twice as far apart
 
 
+def test_pointing_takes_the_focus_and_says_the_name_at_the_pointer(opened: Opened) -> None:
+    page = opened(ROWS)
+    page.locator("#lanes-canvas").scroll_into_view_if_needed()
+    page.evaluate("document.activeElement.blur()")
+    box = page.locator("#lanes-canvas").bounding_box()
+    assert box is not None
+    whole, at = span(page), (box["x"] + box["width"] * 0.2, box["y"] + STREAM)
+    page.mouse.move(*at)  # 3000 ns
+    tip = page.locator("#lanes-tip")
+    assert tip.inner_text() == "gemm, 2.5 µs"
+    place = tip.bounding_box()
+    assert place is not None
+    assert abs(place["x"] - at[0]) < 4
+    assert 0 < place["y"] - at[1] < 30
+    page.keyboard.press("w")
+    assert span(page) != whole
+    page.mouse.move(10, 10)
+    assert not tip.is_visible()
+
+
 # -- what is said
 
 

@@ -411,17 +411,30 @@
     zoom,
     move: (pixels) => move(pixels / view.width),
     point([x, y], is_mouse) {
+      const event = lanes_view.at(data, view, x, y);
       pointer = is_mouse ? x : null;
-      if (!view.pinned) choose(lanes_view.at(data, view, x, y) || view.chosen);
+      if (document.activeElement === document.body) canvas.focus({ preventScroll: true }); // for W, A, S and D
+      if (!view.pinned) choose(event || view.chosen);
+      if (is_mouse) point_out(event, x, y);
     },
     click: ([x, y]) => pin(lanes_view.at(data, view, x, y)),
     drag([from], [to, y], began) {
+      tip.hidden = true;
       const time = time_at(from) - time_at(to);
       if (began.shift || began.is_touch) show(view.low + time, view.high + time);
       else select(time_at(began.x), time_at(to), lanes_view.between(data.lanes, view, began.y, y));
     },
   });
-  canvas.addEventListener("pointerleave", () => { pointer = null; });
+  const tip = part("tip");
+  function point_out(event, x, y) {
+    tip.hidden = !event;
+    if (!event) return;
+    tip.textContent = event.said || `${event.text || event.label.text}, ${duration(event.end - event.start)}`;
+    const { left, top } = canvas.getBoundingClientRect(), around = box.getBoundingClientRect();
+    tip.style.top = `${top - around.top + y + 18}px`;
+    tip.style.left = `${Math.max(Math.min(left - around.left + x, around.width - tip.offsetWidth), 0)}px`;
+  }
+  canvas.addEventListener("pointerleave", () => { pointer = null; tip.hidden = true; });
   scroller.addEventListener("scroll", redraw);
 
   const colors = part("colors");

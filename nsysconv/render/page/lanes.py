@@ -82,6 +82,7 @@ def time_line(
     data = _Data(reports, steps, memory)
     legend = (*_LEGEND[:-1], *data.idle_legend(), _LEGEND[-1])
     keys = "".join(f'<li><i class="k {name}"></i>{escape(words)}' for name, words in legend)
+    yield '<div id="lanes-tip" aria-hidden="true" hidden></div>'
     yield '<div id="lanes-event" aria-live="polite"><p>Point at an event, or press N. '
     yield "Drag to see what ran in a part of the time.</p></div>"
     yield f'<ul class="legend">{keys}</ul><p class="quiet" id="lanes-limit"></p>'
