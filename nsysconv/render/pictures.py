@@ -81,7 +81,7 @@ def panels(report: Section) -> list[Panel]:
         result.append(
             Panel(
                 ", ".join(word for word in shared if word),
-                _labels([columns[name] for name in picture.x], values, rows),
+                _labels([columns[name] for name in picture.x], values, rows, picture.between),
                 {n: _numbers(values[n], rows) for n in (*picture.values, *picture.parts)},
                 _numbers(values[picture.x[0]], rows) if binned else (),
                 _numbers(values[picture.width], rows) if picture.width else (),
@@ -117,7 +117,10 @@ def _levels(values: Sequence[Value], rows: Sequence[int]) -> tuple[int, ...]:
 
 
 def _labels(
-    columns: Sequence[Column], values: Mapping[str, Sequence[Value]], rows: Sequence[int]
+    columns: Sequence[Column],
+    values: Mapping[str, Sequence[Value]],
+    rows: Sequence[int],
+    between: str,
 ) -> tuple[str, ...]:
     first, *others = columns
     labeling = [first, *(c for c in others if len({values[c.name][i] for i in rows}) > 1)]
@@ -125,7 +128,7 @@ def _labels(
         some = {c.name for c in columns if values[c.name][rows[0]] is not None}
         labeling = [c for c in columns if c in labeling[1:] or c.name in some]
     words_of = ((_label(c, values[c.name][i]) for c in labeling) for i in rows)
-    return tuple(", ".join(filter(None, words)) or "-" for words in words_of)
+    return tuple(between.join(filter(None, words)) or "-" for words in words_of)
 
 
 def _label(column: Column, value: Value) -> str:

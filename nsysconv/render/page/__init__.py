@@ -336,7 +336,7 @@ def _report(report: Section, heading: str, page: _Page) -> Iterator[str]:
 def _of_both(report: Section) -> Iterator[str]:
     yield from _OF_BOTH[report.name](report)
     if report.name != "step_timelines":  # whose rows are what is drawn
-        yield "<details><summary>The numbers</summary>"
+        yield '<details class="numbers"><summary>The numbers</summary>'
         yield from report_table_html(report.limited(_MOST_ROWS))
         yield "</details>"
 
@@ -346,6 +346,7 @@ def _picture_and_rows(report: Section, page: _Page) -> Iterator[str]:
     if name == "overview" and len(report.profiles) > 1:
         yield from charts.device_matrix(report)
     yield from charts.picture_figures(report, page.late)
+    yield from _by_others(report)
     if name in _ANSWER:
         # All in rows: the words for people are the first screen's.
         report = replace(report, texts=(), replaced=frozenset())
@@ -353,10 +354,20 @@ def _picture_and_rows(report: Section, page: _Page) -> Iterator[str]:
     is_strip = report.picture is not None and report.picture.kind == "strip"
     shut = is_strip or name in _ANSWER
     if shut:
-        yield "<details><summary>The numbers</summary>"
+        yield '<details class="numbers"><summary>The numbers</summary>'
     yield from report_table_html(report, lambda row: page.addresses.of(name, row))
     if shut:
         yield "</details>"
+
+
+def _by_others(report: Section) -> Iterator[str]:
+    # Ranges are of the thread that opened them: what others launched meanwhile is none of their time.
+    if not any(column.name == "other_thread_kernel_sum_ns" for column in report.columns):
+        return
+    outermost = [row["other_thread_kernel_sum_ns"] or 0 for row in rows(report) if not row["level"]]
+    if sum(outermost):
+        time = amount(sum(outermost), Unit.NS)
+        yield f"<p>{time} more of kernels were launched by other threads in these ranges' time.</p>"
 
 
 def _numbered(reports: Sequence[Section]) -> Numbers:

@@ -34,6 +34,8 @@ from nsysconv.report import Column, Unit
 
 # What has room beside a bar.
 _LABEL = 36
+_LABELS = 90
+"""The same of several names in one label, which may take two lines."""
 _MOST_BARS = 12
 _MOST_STACKS = 40
 _MOST_PANELS = 4
@@ -92,11 +94,17 @@ def picture_figures(report: Section, late: Collection[int] = ()) -> Iterator[str
         yield from _matrix(shown, values)
         return
     stacked = picture.kind in ("stacked", "histogram")
+    if (
+        len(shown) == 1
+        and len(shown[0].labels) == 1
+        and (len(values) == 1 or picture.kind == "histogram")
+    ):
+        return  # one bar has nothing beside it
     # One scale for all panels: what is longer is more.
     longest = max(max(_lengths(panel, values, stacked)) for panel in shown)
     top = 100.0 if values[0].unit is Unit.PCT and not stacked else longest
     for panel in shown if top > 0 else ():
-        yield from _bars(panel, values, stacked, top)
+        yield from _bars(panel, values, stacked, top, picture.between)
 
 
 def _lengths(panel: Panel, columns: Sequence[Column], stacked: bool) -> Iterator[float]:
@@ -138,7 +146,20 @@ def _series_words(column: Column) -> str:
     return class_words(column.name) or column_words(column.name)
 
 
-def _bars(panel: Panel, columns: Sequence[Column], stacked: bool, top: float) -> Iterator[str]:
+def _short_labels(labels: Sequence[str], between: str) -> dict[str, str]:
+    # Of several names each has its share of the room, or the last would never be seen.
+    parts = {label: label.split(between) for label in labels}
+    most = max(map(len, parts.values()), default=1)
+    if between == Picture.between or most == 1:
+        return shortened_apart(parts, _LABEL)
+    names = dict.fromkeys(name for each in parts.values() for name in each)
+    short = shortened_apart(names, _LABELS // most)
+    return {label: between.join(short[name] for name in each) for label, each in parts.items()}
+
+
+def _bars(
+    panel: Panel, columns: Sequence[Column], stacked: bool, top: float, between: str
+) -> Iterator[str]:
     # A bar that none has says nothing.
     there = [c for c in columns if any(v is not None for v in panel.values[c.name])] or columns
     drawn = [c for c in columns if any(panel.values[c.name])] if stacked else list(there)
@@ -153,10 +174,11 @@ def _bars(panel: Panel, columns: Sequence[Column], stacked: bool, top: float) ->
     elif with_communication:
         yield _legend(_KERNEL_CLASSES, (COLOURS[name] for name in _KERNEL_CLASSES))
     yield "<ol>"
-    short = shortened_apart(dict.fromkeys(panel.labels[:count]), _LABEL)
+    short = _short_labels(panel.labels[:count], between)
     for i in range(count):
         label = panel.labels[i]
-        yield f'<li><span class="lb" title="{tooltip(label)}">{escape(short[label])}</span>'
+        names = "" if between == Picture.between else " names"
+        yield f'<li><span class="lb{names}" title="{tooltip(label)}">{escape(short[label])}</span>'
         if stacked:
             parts = "".join(
                 _part(color, value, top) for color, value in zip(colors, used[i], strict=True)
