@@ -361,7 +361,7 @@ def _picture_and_rows(report: Section, page: _Page) -> Iterator[str]:
 
 
 def _by_others(report: Section) -> Iterator[str]:
-    # Ranges are of the thread that opened them: what others launched meanwhile is none of their time.
+    # A range is of the thread that opened it: what others launched meanwhile is not in its time.
     if not any(column.name == "other_thread_kernel_sum_ns" for column in report.columns):
         return
     outermost = [row["other_thread_kernel_sum_ns"] or 0 for row in rows(report) if not row["level"]]
