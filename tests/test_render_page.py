@@ -367,8 +367,9 @@ def test_only_its_own_script_may_run(real_page: str) -> None:
 
 
 def is_in_time_line(address: str) -> bool:
-    """Whether the script follows it to a time, an event, or both."""
-    return bool(re.fullmatch(r"(time=-?\d+:-?\d+)?&?(event=[a-z_]+:\d+)?", address) and address)
+    """Whether the script follows it to a time, an event, a selected time, or several of these."""
+    event, time = r"(event=[a-z_]+:\d+)?", r"-?\d+:-?\d+"
+    return bool(re.fullmatch(rf"(time={time})?&?{event}&?(select={time})?", address) and address)
 
 
 def test_the_time_between_steps_is_in_no_one_place(tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def test_what_was_busy_and_what_ran_is_cut_at_the_edges(lines: Page) -> None:
         "Operators": ["aten::mm 1 µs in 1", "aten::add 1 µs in 1"],
         "Ranges": ["step 6.5 µs in 1"],
     }
-    assert address(lines).endswith("select=2000:8500:0:2")
+    assert address(lines).endswith("select=2000:8500")  # all lanes
 
 
 def test_the_command_of_a_selection_can_be_copied(opened: Opened) -> None:
@@ -125,3 +125,14 @@ def test_of_names_in_tiles_the_least_is_said(
         least = float(line.split()[-2])
         assert "at least" in line
         assert 100 < least <= 300
+
+
+def test_a_row_of_steps_selects_the_time_of_the_step(lines: Page) -> None:
+    lines.locator("#t-steps tbody tr").first.locator("a.to").click()
+    assert said(lines)[0] == "Selected: 10 µs from 1,000 ns"
+    assert lists(lines)["Kernels"] == ["gemm 3.5 µs in 2", "add 300 ns in 1"]
+
+
+def test_the_first_screen_leads_to_the_longest_gap(lines: Page) -> None:
+    lines.locator("#answer a", has_text="The longest gap").click()
+    assert said(lines)[0] == "gap:2 on GPU 0: idle for 2.5 µs from 4,000 ns"

@@ -59,7 +59,7 @@ def profile_screen(
         yield from findings_list(findings, anchors, addresses, shown_place)
     sentences = [
         *(() if summary is None else account_sentences(summary)),
-        *_idle(reports, devices),
+        *_idle(reports, devices, addresses),
         *_kernels(reports),
         *_calls(reports),
         *_transfers(reports),
@@ -70,7 +70,7 @@ def profile_screen(
         yield "<ul class='say'>" + "".join(f"<li>{line}" for line in sentences) + "</ul>"
 
 
-def _idle(reports: Reports, devices: Sequence[Device]) -> Iterator[str]:
+def _idle(reports: Reports, devices: Sequence[Device], addresses: Addresses) -> Iterator[str]:
     totals = idle_totals(devices)
     idle = sum(totals.values())
     if not idle:
@@ -88,7 +88,16 @@ def _idle(reports: Reports, devices: Sequence[Device]) -> Iterator[str]:
             kind = escape(str(activity).replace("_", " "))
             line += f", mostly in {kind.replace('api call', 'call')} {code(what)}"
             line += f" ({amount(time, Unit.NS)})"
-    yield line + "."
+    yield f"{line}.{_longest_gap(reports, addresses)}"
+
+
+def _longest_gap(reports: Reports, addresses: Addresses) -> str:
+    gap = next(rows(reports.get("idle_gaps")), None)
+    address = None if gap is None else addresses.of("idle_gaps", gap)
+    if gap is None or address is None:
+        return ""
+    length = amount(gap["dur_ns"], Unit.NS)
+    return f' <a href="#{escape(address)}">The longest gap</a> took {length}.'
 
 
 def _kernels(reports: Reports) -> Iterator[str]:

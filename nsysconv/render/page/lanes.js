@@ -81,7 +81,7 @@
     }
   }
 
-  // -- the address: `#time=FROM:TO&event=kernel:5&select=FROM:TO:FIRST_LANE:LAST_LANE`. Another length of time is
+  // -- the address: `#time=FROM:TO&event=kernel:5&select=FROM:TO`, of some lanes with `:FIRST:LAST`. Another length of time is
   // a step that the browser's Back undoes; a time moved sideways takes the place of the one before.
 
   let remembering = 0, length = whole[1] - whole[0], is_followed = false;
@@ -94,7 +94,7 @@
       if (id) parts.push(`event=${id}`);
       if (selected) {
         const lanes = [selected.lanes[0], selected.lanes[selected.lanes.length - 1]].map((lane) => data.lanes.indexOf(lane));
-        parts.push(`select=${selected.from}:${selected.to}:${lanes.join(":")}`);
+        parts.push(`select=${selected.from}:${selected.to}${selected.lanes.length < data.lanes.length ? `:${lanes.join(":")}` : ""}`);
       }
       const address = parts.length ? `#${parts.join("&")}` : own_address.test(location.hash) ? "#lanes" : location.hash;
       const is_step = !is_followed && Math.abs(view.high - view.low - length) > 1;
@@ -105,14 +105,14 @@
   function follow() {
     const asked = Object.fromEntries(location.hash.slice(1).split("&").map((each) => each.split("=")));
     const time = /^(-?\d+):(-?\d+)$/.exec(asked.time || ""), event = data.by_id.get(asked.event);
-    const part = /^(-?\d+):(-?\d+):(\d+):(\d+)$/.exec(asked.select || "");
+    const part = /^(-?\d+):(-?\d+)(?::(\d+):(\d+))?$/.exec(asked.select || "");
     if (!time && !event && !part && !/^[a-z_]+:\d+$/.test(asked.event || "")) return;
     is_followed = true;
     if (!event && asked.event) {
       status.replaceChildren(element("p", { textContent: `${asked.event} is not in this page: ` },
         element("code", { textContent: `nsysconv why ${data.target} ${asked.event}` })));
     }
-    if (part) select(+part[1], +part[2], data.lanes.slice(+part[3], +part[4] + 1));
+    if (part) select(+part[1], +part[2], part[3] ? data.lanes.slice(+part[3], +part[4] + 1) : data.lanes);
     else if (event) pin(event); else leave();
     if (time) show(+time[1], +time[2]); else if (event) fit(event.start, event.end);
     if (event) reveal(event);
