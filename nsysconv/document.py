@@ -36,12 +36,14 @@ class Picture:
     | strip | a value over time | when the row's bin starts | the value in the bin |
     | flame | a box per row, below that of the row it lies in | names the row | widths, one at a time |
 
-    Of several `x` columns those with a value make the label. A strip's bins last as long as `width`
-    says. A flame's rows are a tree, each followed by those inside; the column `level` says how many
-    rows a row lies in, and its values are times with those inside. Rows that differ in the `by` columns
-    are in different pictures; so are those of different profiles. A strip's `parts` add up to its bin:
+    Of several `x` columns those with a value make the label, with `between` between them. A strip's
+    bins last as long as `width` says. A flame's rows are a tree, each followed by those inside; the
+    column `level` says how many rows a row lies in, and its values are times with those inside. Rows
+    that differ in the `by` columns are in different pictures; so are those of different profiles. A
+    strip's `parts` add up to its bin:
     the HTML page draws them in place of the value. `shared`: these have one x axis, so
-    that equal places are equal times. Bars whose `category` is communication have another color than
+    that equal places are equal times; `clock` is the column of the time of day that bins start at, by
+    which the page lays strips on one axis. Bars whose `category` is communication have another color than
     all others, which are computation. Null values are not recorded and not drawn.
     """
 
@@ -54,11 +56,13 @@ class Picture:
     level: str = ""
     category: str = ""
     parts: tuple[str, ...] = ()
+    clock: str = ""
+    between: str = ", "
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Return the names of all columns that the picture is drawn from."""
-        others = filter(None, (self.width, self.level, self.category))
+        others = filter(None, (self.width, self.level, self.category, self.clock))
         return (*self.by, *self.x, *self.values, *self.parts, *others)
 
     @property

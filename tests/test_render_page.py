@@ -16,7 +16,7 @@ from conftest import ROOT, few, name_of
 from nasty import all_reports
 from one_answer import EXAMPLES
 from pages import INJECTIONS, ROWS, hostile, page_of, rendered
-from small_store import Call, Kernel, Memcpy, Range, Total, opened, write
+from small_store import Call, Graph, Kernel, Memcpy, Operator, Range, Total, opened, write
 from test_page_colors import GROUNDS, contrast, palette
 
 from nsysconv import api
@@ -223,8 +223,8 @@ def test_the_numbers_of_the_answer_are_folded_at_the_end(made: tuple[str, Path])
         at = text.index(f'<article id="r-{name}">')
         assert at > text.index('<article id="r-gpu-gaps">' if 'r-gpu-gaps"' in text else "r-overview")
         article = text[at : text.index("</article>", at)]
-        assert "<details><summary>The numbers</summary>" in article
-        assert f'id="t-{name}"' in article[article.index("<details>") :]
+        assert '<details class="numbers"><summary>The numbers</summary>' in article
+        assert f'id="t-{name}"' in article[article.index("<details") :]
     words = outline(text).text
     assert "launch_bound_pct" not in words  # a unit is not in a name
     for column in ("launch bound", "top kernel time", "threshold", "top gap start"):
@@ -367,8 +367,9 @@ def test_only_its_own_script_may_run(real_page: str) -> None:
 
 
 def is_in_time_line(address: str) -> bool:
-    """Whether the script follows it to a time, an event, or both."""
-    return bool(re.fullmatch(r"(time=-?\d+:-?\d+)?&?(event=[a-z_]+:\d+)?", address) and address)
+    """Whether the script follows it to a time, an event, a selected time, or several of these."""
+    event, time = r"(event=[a-z_]+:\d+)?", r"-?\d+:-?\d+"
+    return bool(re.fullmatch(rf"(time={time})?&?{event}&?(select={time})?", address) and address)
 
 
 def test_the_time_between_steps_is_in_no_one_place(tmp_path: Path) -> None:
@@ -448,8 +449,8 @@ def test_what_takes_long_is_left_out_of_long_recordings(
     monkeypatch.setattr(html_report, "LONG", 2)  # there are two kernels and a call
     text = page_of(tmp_path, *ROWS, say=said.append)
     assert said == [
-        "long recording; reports left out unless named: gpu_utilization, steps, ranges, "
-        "comm_overlap, kernel_categories, launch_stats, queue_length"
+        "long recording; reports left out unless named: gpu_utilization, steps, phases, ranges, "
+        "comm_overlap, kernel_categories, graphs, launch_stats, queue_length"
     ]
     assert f"reports-left-out: {said[0]}" in text  # who gets the page sees no stderr
     assert 'id="r-launch-stats"' not in text
@@ -494,13 +495,65 @@ def test_strips_of_ranks_are_named_by_rank_alone(tmp_path: Path) -> None:
     for rank in range(2):
         write(tmp_path / "job.db", Kernel(0, 10, device=rank), ranks={1: rank}, label=f"worker-{rank}")
     text = rendered(api.page(tmp_path / "job.db", ["utilization_over_time"]))
-    assert re.findall(r"<figcaption>(rank \d): busy", text) == ["rank 0", "rank 1"]
+    assert re.findall(r'class="lb" title="(.*?)"', text) == ["rank 0", "rank 1"]
 
 
 def test_bars_of_ranks_are_in_one_picture(ranks: Path) -> None:
     text = rendered(api.page(ranks, ["comm_overlap"]))
     assert text.count('<figure class="bars">') == 1
     assert re.findall(r'class="lb" title="(.*?)"', text) == [f"rank {rank}" for rank in range(6)]
+
+
+def test_kernels_of_operators_have_labels_that_differ(tmp_path: Path) -> None:
+    name = "void cudnn::wgrad_alg0_engine<float, 128, 6, 7, 3, 3, 5, false, 512>(int)"
+    rows = [
+        row
+        for i, operator in enumerate(("aten::conv2d", "aten::conv2d", "aten::mm"))
+        for row in (
+            Operator(1000 * i, 1000 * i + 900, operator),
+            Call(1000 * i + 10, 1000 * i + 20, i + 1),
+            Kernel(1000 * i + 30, 1000 * i + 800, i + 1, name=name, grid=(4, 1 + i, 1), block=(32, 1, 1)),
+        )
+    ]
+    text = page_of(tmp_path, *rows, names=["operator_kernels"])
+    labels = re.findall(r'class="lb names"[^>]*>([^<]*)', text)
+    # The name, which all share, is in no label.
+    assert labels == ["aten::conv2d › 4, 1, 1", "aten::conv2d › 4, 2, 1", "aten::mm › 4, 3, 1"]
+
+
+def test_a_single_row_has_no_bar(tmp_path: Path) -> None:
+    text = page_of(tmp_path, Kernel(0, 10), names=["kernels"])
+    assert "<figure" not in text
+    (tmp_path / "two").mkdir()
+    text = page_of(tmp_path / "two", Kernel(0, 10), Kernel(20, 30, name="b"), names=["kernels"])
+    assert text.count("<figure") == 1
+
+
+def test_phases_and_graphs_are_tables_where_there_are_any(tmp_path: Path) -> None:
+    plain = outline(page_of(tmp_path, *ROWS)).text
+    assert "Graphs" not in plain
+    assert "outside any step" not in plain
+    steps = (Range(1000 * i, 1000 * i + 900, f"prefill {i}") for i in range(4))
+    kernels = (Kernel(1000 * i, 1000 * i + 500, name="gemm") for i in range(4))
+    store = tmp_path / "graphs.db"
+    launch = Call(4900, 4950, 9, name="cudaGraphLaunch")
+    write(store, *steps, *kernels, launch, Graph(5000, 6000, 9, graph=7))
+    found = [report.name for report in api.page(store)]
+    assert found.count("phases") == 1
+    assert found.count("graphs") == 1
+
+
+def test_what_other_threads_launched_is_said_of_ranges(tmp_path: Path) -> None:
+    """As a backward pass on a thread of its own: 300 ns of kernels, besides 100 of the range's."""
+    rows = (
+        Range(0, 1000, "step"), Call(10, 20, 1), Kernel(100, 200, 1),
+        Call(500, 510, 2, tid=12), Kernel(600, 900, 2),
+    )  # fmt: skip
+    words = "300 ns more of kernels were launched by other threads"
+    assert words in outline(page_of(tmp_path, *rows, names=["ranges"])).text
+    (tmp_path / "alone").mkdir()
+    alone = page_of(tmp_path / "alone", *rows[:3], names=["ranges"])
+    assert "by other threads" not in alone
 
 
 def test_heads_are_words_and_have_their_names(tmp_path: Path) -> None:
@@ -568,7 +621,7 @@ def test_ranks_beside_each_other(ranks: Path) -> None:
     assert "the longest took 2.00 µs (rank 5, GPU 0), the shortest 1.00 µs (rank 0, GPU 0)" in text
     assert (
         "The GPUs were busy from 50.0 % (rank 5, GPU 0) to 90.0 % (rank 4, GPU 0) of the "
-        "recording, 90.0 % at the median."
+        "recording (2.00 µs), 90.0 % at the median."
     ) in text
     heads = r"Bottlenecks Avoidable time, upper bounds(?:; [^%]*%)?"
     assert re.search(heads + r" idle_unknown saves up to [^(]*\([\d.]+ %\) rank \d, GPU 0", text)
@@ -578,7 +631,7 @@ def test_ranks_beside_each_other(ranks: Path) -> None:
 def test_heat_maps_of_ranks(ranks: Path) -> None:
     text = rendered(api.page(ranks))
     strips = re.findall(r'<li><span class="lb" title="(.*?)">.*?<span class="vl">(.*?)</span>',
-                        text[text.index('class="heat"') :])[:6]  # fmt: skip
+                        text[text.index('class="heat classes') :])[:6]  # fmt: skip
     assert [share.replace("\xa0", " ") for _, share in strips] == ["90.0 %"] * 5 + ["50.0 %"]
     kernels = text[text.index('id="r-kernels"') :]
     # 10 is the most of the map, 900 ns: 800 of 900 is 8.9 of 10. Those of the other row are alike.

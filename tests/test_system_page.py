@@ -333,3 +333,17 @@ def test_without_scripts_all_is_there(opened: Opened) -> None:
     assert page.locator("noscript p").first.is_visible()
     assert page.locator("#t-ranges").is_visible()
     assert not page.locator(".flame").first.is_visible()
+
+
+def test_print_has_no_table_behind_a_picture_nor_the_answer_twice(opened: Opened) -> None:
+    page = opened(ROWS)
+    page.emulate_media(media="print")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    widths = page.evaluate("""() => {
+      const is_shown = (cell) => getComputedStyle(cell).display !== "none";
+      const tables = [...document.querySelectorAll("table")].filter((table) => table.offsetParent);
+      return tables.map((table) => [...table.tHead.rows[0].cells].filter(is_shown).length);
+    }""")
+    assert len(widths) > 5
+    assert max(widths) <= 14
+    assert not page.locator("#t-summary").is_visible()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 MS = 1_000_000
-ACCOUNT = 24 + 16 + 17
+ACCOUNT = 32 + 22 + 17
 """The middle of the first lane."""
 
 # A step of 10 ms: the batch is loaded for 6 of them, then copied, then computed.
@@ -281,10 +281,10 @@ def test_n_goes_on_from_what_was_found(opened: Opened) -> None:
     assert said(page)[0].startswith("API call on thread 11: cudaLaunchKernel")
 
 
-def test_m_takes_the_measure_and_its_words_away(loading: Page) -> None:
+def test_m_takes_the_selection_and_its_words_away(loading: Page) -> None:
     go(loading, "event=gap:1")
     loading.keyboard.press("m")
-    assert said(loading)[0].startswith("Measured: 6.02 ms")
+    assert said(loading)[0].startswith("Selected: 6.02 ms")
     loading.keyboard.press("m")
     assert said(loading) == []
 

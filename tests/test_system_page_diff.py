@@ -75,6 +75,42 @@ def test_the_greatest_changes_have_their_numbers_on_screen(
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+def test_a_waterfall_leads_from_before_to_after(opened: Opened, tmp_path: Path) -> None:
+    """Of 1000 µs: 200 of computation and 100 of idle time less, and copies of 50 more."""
+    us = 1000
+    before = (Kernel(0, 600 * us, name="gemm"), Kernel(900 * us, 1000 * us, name="norm"))
+    late = Kernel(650 * us, 750 * us, name="norm")
+    after = (Kernel(0, 400 * us, name="gemm"), Memcpy(400 * us, 450 * us), late)
+    page = opened(both(tmp_path, before, after))
+    lines = page.locator(".fall li").all()
+    said = {line.locator(".lb").inner_text(): line.locator(".vl").inner_text() for line in lines}
+    assert said["before"] == "1.00 ms"
+    assert list(said)[-1] == "after"
+    assert said["after"] == "750.00 µs"
+    assert said["exposed copies"] == "+50.00 µs"
+    assert said["kernels: time per launch"] == "−200.00 µs"
+    boxes = [line.locator(".tr i").bounding_box() for line in lines]
+    room = lines[0].locator(".tr").bounding_box()
+    assert room is not None
+    at = 1000.0
+    for line, box in zip(lines[1:-1], boxes[1:-1], strict=True):
+        assert box is not None
+        left = (box["x"] - room["x"]) / room["width"] * 1000
+        right = left + box["width"] / room["width"] * 1000
+        is_less = line.locator("i").get_attribute("class") == "less"
+        start, end = (right, left) if is_less else (left, right)
+        assert abs(start - at) < 3  # where the one before ended
+        at = end
+    assert abs(at - 750) < 3
+
+
+def test_the_sides_have_one_palette(opened: Opened, of_both: str) -> None:
+    page = opened(of_both)
+    bars = page.locator("#r-diff-kernels figure.bars .tr i")
+    assert bars.count()
+    assert {bar.get_attribute("class") for bar in bars.all()} == {"was", "now"}
+
+
 # -- on one axis
 
 

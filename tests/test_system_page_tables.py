@@ -188,10 +188,10 @@ def test_all_are_opened_and_folded_by_a_button(opened: Opened, tables: Path) -> 
 def test_folded_sections_are_printed(opened: Opened, tables: Path, scripts: bool) -> None:
     page = opened(tables, unfold=False, java_script_enabled=scripts)
     page.emulate_media(media="print")
-    for shut in ("#t-kernels", "#t-summary"):
+    for shut in ("#t-kernels", "#t-overview"):
         box = page.locator(shut).bounding_box()
         assert box is not None
-        assert box["height"] > 50
+        assert box["height"] > 30  # a head and a row at least
 
 
 def test_a_page_of_named_reports_is_not_folded(opened: Opened, tmp_path: Path) -> None:

@@ -114,9 +114,19 @@ def page_of(target: Target, options: ReportOptions, say: Say = silent) -> list[S
             notes.append(Note("reports-left-out", Severity.INFO, text))
         if notes:
             reports[0] = replace(reports[0], notes=(*reports[0].notes, *notes))
+        if not options.names:
+            reports = [report for report in reports if _has_what_it_is_about(report)]
         if options.names or len(profiles) > 1:
             return reports
         return [*info_reports(profiles[0]), *reports]
+
+
+def _has_what_it_is_about(report: ShownReport) -> bool:
+    # Rows in brackets are of all else: outside any phase or graph.
+    if "if-any" not in _entry(report.name).traits:
+        return True
+    keys = [column.name for column in report.columns if column.key]
+    return any(not str(row[keys[-1]]).startswith("[") for row in report.rows())
 
 
 def _store_of_folder(

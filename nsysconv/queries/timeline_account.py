@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -15,10 +15,16 @@ from nsysconv.queries.timeline_events import asked_parts
 from nsysconv.queries.timeline_tiles import FACTOR, TILE_OPTIONS, Grid, levels_that_fit
 from nsysconv.report import MISSING, Column, Unit
 from nsysconv.timeline import host_activity, idle
-from nsysconv.timeline.account_pieces import PIECE_CLASSES, AccountPieces, account_pieces
+from nsysconv.timeline.account_pieces import (
+    PIECE_CLASSES,
+    AccountPieces,
+    account_pieces,
+    concatenated,
+)
 from nsysconv.timeline.arrays import among, distinct
 from nsysconv.timeline.events import event_id
-from nsysconv.timeline.tiles import Tiles, coarser, cut_into_tiles
+from nsysconv.timeline.intervals import Union
+from nsysconv.timeline.tiles import Tiles, coarser, cut_into_tiles, joined
 from nsysconv.timeline.timeline import Timeline
 
 _CLASS = f"The class of the account: {', '.join(PIECE_CLASSES)}."
@@ -52,7 +58,7 @@ def compute(timeline: Timeline, request: Request) -> Result:
     """
     shown, most = asked_parts(request), request.options["gaps"]
     of_device = {each.device: each for each in idle.gaps(timeline, "no_op")}
-    shortest = 0
+    shortest = None
     if shown is not None and most:
         durations = np.sort(np.concatenate([np.empty(0), *(g.dur for g in of_device.values())]))
         shortest = int(durations[-most]) if len(durations) > most else 0
@@ -60,20 +66,32 @@ def compute(timeline: Timeline, request: Request) -> Result:
     columns: dict[str, list[Any]] = {column.name: [] for column in COLUMNS[1:]}
     for device in timeline.devices:
         found = of_device.get(device)
-        pieces = account_pieces(timeline, device, found)
-        if shown is not None:
-            kept, is_idle = shown.meets(pieces.start, pieces.end), pieces.gap != MISSING
-            if most and found is not None and len(found):
-                kept |= is_idle & (found.dur.take(np.maximum(pieces.gap, 0)) >= shortest)
-            # A gap is there with all of its parts.
-            kept |= is_idle & among(pieces.gap, distinct(pieces.gap[kept & is_idle]))
-            pieces = pieces.take(np.flatnonzero(kept))
+        pieces = concatenated(
+            [
+                _shown(each, found, shown, shortest)
+                for each in account_pieces(timeline, device, found)
+            ]
+        )
         for name, values in described.rows(device, found, pieces).items():
             columns[name] += values
     count = len(columns["start_ns"])
     if request.limit:
         columns = {name: values[: request.limit] for name, values in columns.items()}
     return Result(columns, count)
+
+
+def _shown(
+    pieces: AccountPieces, found: idle.Gaps | None, shown: Union | None, shortest: int | None
+) -> AccountPieces:
+    # Those that share time with what is asked for, and those of gaps that are not shorter.
+    if shown is None:
+        return pieces
+    kept, is_idle = shown.meets(pieces.start, pieces.end), pieces.gap != MISSING
+    if shortest is not None and found is not None and len(found):
+        kept |= is_idle & (found.dur.take(np.maximum(pieces.gap, 0)) >= shortest)
+    # A gap is there with all of its parts.
+    kept |= is_idle & among(pieces.gap, distinct(pieces.gap[kept & is_idle]))
+    return pieces.take(np.flatnonzero(kept))
 
 
 TIMELINE_ACCOUNT = Query(
@@ -176,15 +194,20 @@ def _tiles(timeline: Timeline, request: Request) -> Result:
     return Result(values, sum(sizes))
 
 
-def _levels(pieces: AccountPieces, grid: Grid) -> Iterator[Tiles]:
-    # The tiles of each width, the narrowest first. Migrations may lie outside of all other events.
-    start, end = (np.clip(each, *grid.ends) for each in (pieces.start, pieces.end))
-    kept: Array = np.flatnonzero(end > start)
-    tiles = cut_into_tiles(start[kept], end[kept], pieces.place[kept], grid.ends, grid.widths[0])
+def _levels(parts: Iterable[AccountPieces], grid: Grid) -> Iterator[Tiles]:
+    # The tiles of each width, the narrowest first.
+    tiles = joined([_narrowest(pieces, grid) for pieces in parts])
     yield tiles
     for _ in grid.widths[1:]:
         tiles = coarser(tiles, FACTOR)
         yield tiles
+
+
+def _narrowest(pieces: AccountPieces, grid: Grid) -> Tiles:
+    # Migrations may lie outside of all other events.
+    start, end = (np.clip(each, *grid.ends) for each in (pieces.start, pieces.end))
+    kept: Array = np.flatnonzero(end > start)
+    return cut_into_tiles(start[kept], end[kept], pieces.place[kept], grid.ends, grid.widths[0])
 
 
 ACCOUNT_TILES = Query(

@@ -53,6 +53,13 @@ _CLASSES = {
 }
 """The classes of the time account that are operations, in the order that decides."""
 
+_TIME_OF_DAY = Column(
+    "start_utc_ns",
+    Unit.ID,
+    "The time of day (UTC, ns since 1970) of start_ns; null: the profile does not tell it.",
+    brief=False,
+)
+
 COLUMNS = (
     *BY_DEVICE,
     Column("bin", Unit.ID, "Number of the bin, from 0. " + WINDOW, key=True),
@@ -85,6 +92,7 @@ COLUMNS = (
         brief=False,
         adds=True,
     ),
+    _TIME_OF_DAY,
 )  # fmt: skip
 
 
@@ -123,7 +131,7 @@ UTILIZATION_OVER_TIME = Query(
 
 
 def _rows(timeline: Timeline, device: int, bins: int) -> dict[str, list[Any]]:
-    ops = timeline.ops_on(device)
+    ops, zero = timeline.ops_on(device), time_of_day(timeline)
     span = window(timeline, device, ops)
     edges = equal_parts(span.start, span.end, bins) if span is not None else np.zeros(2, np.int64)
     low, high = edges[:-1], edges[1:]
@@ -157,8 +165,11 @@ def _rows(timeline: Timeline, device: int, bins: int) -> dict[str, list[Any]]:
         "memcpy_pct": percent(copies, dur),
         **{TIME_CLASS_COLUMNS[n]: part for n, part in zip(OPERATION_CLASSES, exposed, strict=True)},
         "idle_ns": dur - busy,
+        "start_utc_ns": low + (zero or 0),
     }
     missing = set(values) if span is None else set()
+    if zero is None:
+        missing.add("start_utc_ns")
     for fact, columns in _FACTS.items():
         if fact not in timeline.profile.facts:
             missing |= columns
@@ -196,12 +207,7 @@ _MAP_COLUMNS = (
         adds=True,
     ),
     Column("gpu_utilization_pct", Unit.PCT, "That union as a share of it.", better="more"),
-    Column(
-        "start_utc_ns",
-        Unit.ID,
-        "The time of day (UTC, ns since 1970) of start_ns; null: the profile does not tell it.",
-        brief=False,
-    ),
+    _TIME_OF_DAY,
 )
 
 

@@ -34,7 +34,8 @@ class Panel:
 
     `title` is what they share (`rank 3, GPU 0`; empty where there is one panel), `labels` name each
     row, `values` are the picture's by column, and its parts. Of a strip and a histogram `start` is
-    where each bin starts, and `width` how long a strip's bins are; of a flame `level` is how deep each
+    where each bin starts, and `width` how long a strip's bins are, `clock` the time of day as each
+    starts; of a flame `level` is how deep each
     row lies; of bars of kernels `communicates` is which of them are communication. Texts hold no
     control character.
     """
@@ -46,6 +47,7 @@ class Panel:
     width: tuple[Number, ...] = ()
     level: tuple[int, ...] = ()
     communicates: tuple[bool, ...] = ()
+    clock: tuple[Number, ...] = ()
 
     @property
     def end(self) -> int:
@@ -57,17 +59,20 @@ class Panel:
 def panels(report: Section) -> list[Panel]:
     """Return the panels of a report's picture, by their first rows.
 
-    Rows without a value are left out, but for those of a flame, in which others lie.
+    Rows without a value are left out, but for those of a flame, in which others lie; so are the least,
+    the median and the most over ranks, for parts of different ranks are not laid end to end.
     """
     picture, drawn = report.picture, report.drawn
     if picture is None or drawn is None:
         return []
     columns = {column.name: column for column in report.columns}
     values = dict(zip(columns, replace(report, table=drawn).by_column(), strict=True))
+    over_ranks = values.get("over_ranks", [None] * len(drawn))
     panel_keys = ("profile", *picture.by) if len(report.profiles) > 1 else picture.by
     members: dict[tuple[Value, ...], list[int]] = {}
     for i in range(len(drawn)):
-        if picture.level or any(values[name][i] is not None for name in picture.values):
+        has_value = picture.level or any(values[name][i] is not None for name in picture.values)
+        if has_value and over_ranks[i] is None:
             members.setdefault(tuple(values[name][i] for name in panel_keys), []).append(i)
     binned = picture.kind in ("histogram", "strip")
     result = []
@@ -76,7 +81,7 @@ def panels(report: Section) -> list[Panel]:
         result.append(
             Panel(
                 ", ".join(word for word in shared if word),
-                _labels([columns[name] for name in picture.x], values, rows),
+                _labels([columns[name] for name in picture.x], values, rows, picture.between),
                 {n: _numbers(values[n], rows) for n in (*picture.values, *picture.parts)},
                 _numbers(values[picture.x[0]], rows) if binned else (),
                 _numbers(values[picture.width], rows) if picture.width else (),
@@ -84,6 +89,7 @@ def panels(report: Section) -> list[Panel]:
                 tuple(values[picture.category][i] == COMMUNICATION for i in rows)
                 if picture.category
                 else (),
+                _numbers(values[picture.clock], rows) if picture.clock else (),
             )
         )
     return result
@@ -111,7 +117,10 @@ def _levels(values: Sequence[Value], rows: Sequence[int]) -> tuple[int, ...]:
 
 
 def _labels(
-    columns: Sequence[Column], values: Mapping[str, Sequence[Value]], rows: Sequence[int]
+    columns: Sequence[Column],
+    values: Mapping[str, Sequence[Value]],
+    rows: Sequence[int],
+    between: str,
 ) -> tuple[str, ...]:
     first, *others = columns
     labeling = [first, *(c for c in others if len({values[c.name][i] for i in rows}) > 1)]
@@ -119,7 +128,7 @@ def _labels(
         some = {c.name for c in columns if values[c.name][rows[0]] is not None}
         labeling = [c for c in columns if c in labeling[1:] or c.name in some]
     words_of = ((_label(c, values[c.name][i]) for c in labeling) for i in rows)
-    return tuple(", ".join(filter(None, words)) or "-" for words in words_of)
+    return tuple(between.join(filter(None, words)) or "-" for words in words_of)
 
 
 def _label(column: Column, value: Value) -> str:

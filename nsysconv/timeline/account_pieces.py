@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,23 +38,43 @@ class AccountPieces(Columns):
     gap: Array
 
 
-def account_pieces(timeline: Timeline, device: int, found: Gaps | None) -> AccountPieces:
-    """Return the account of a device as pieces; `found` are its gaps without any operation."""
+def account_pieces(timeline: Timeline, device: int, found: Gaps | None) -> Iterator[AccountPieces]:
+    """Yield the account of a device as pieces, some at a time, in the order of time.
+
+    `found` are its gaps without any operation; all pieces of a gap are in one part.
+    """
     within = window(timeline, device, timeline.ops_on(device))
-    made = [] if within is None else list(_operations(timeline, device, within))
-    for block in blocks(0 if found is None else len(found)):
-        assert found is not None
-        made += _idle(timeline, found.take(block), block.start)
+    of_classes = [] if within is None else list(_operations(timeline, device, within))
+    at = [0] * len(of_classes)
+    parts_of = list(blocks(0 if found is None else len(found))) or [slice(0, 0)]
+    for number, block in enumerate(parts_of):
+        # Operations until the first gap of the next part: none of them reaches into a gap.
+        until = None
+        if found is not None and number + 1 < len(parts_of):
+            until = int(found.start[parts_of[number + 1].start])
+        made = []
+        for i, (place, alone) in enumerate(of_classes):
+            past = len(alone.starts) if until is None else int(np.searchsorted(alone.starts, until))
+            here = slice(at[i], past)
+            gap = np.full(past - at[i], MISSING)
+            made.append(_pieces(alone.starts[here], alone.ends[here], place, gap))
+            at[i] = past
+        if found is not None:
+            made += _idle(timeline, found.take(block), block.start)
+        pieces = concatenated(made)
+        yield pieces.take(np.argsort(pieces.start, kind="stable"))
+
+
+def concatenated(made: Sequence[AccountPieces]) -> AccountPieces:
+    """Return pieces of several parts as one."""
     empty = np.empty(0, np.int64)
-    start, end, place, gap = (
-        np.concatenate([empty, *(getattr(each, name) for each in made)])
-        for name in ("start", "end", "place", "gap")
-    )
-    order = np.argsort(start, kind="stable")
-    return AccountPieces(start, end, place, gap).take(order)
+    names = ("start", "end", "place", "gap")
+    columns = (np.concatenate([empty, *(getattr(each, name) for each in made)]) for name in names)
+    return AccountPieces(*columns)
 
 
-def _operations(timeline: Timeline, device: int, within: Window) -> Iterator[AccountPieces]:
+def _operations(timeline: Timeline, device: int, within: Window) -> Iterator[tuple[int, Union]]:
+    # By class when any of its operations ran and none of a class before it.
     ops, place = timeline.ops_on(device), operation_classes(timeline, device)
     before: Union | None = None
     for number in range(len(OPERATION_CLASSES)):
@@ -62,9 +82,8 @@ def _operations(timeline: Timeline, device: int, within: Window) -> Iterator[Acc
         if not which.any():
             continue
         mine = within.inside(union(ops.start, ops.end, which))
-        alone = mine if before is None else difference(mine, before)
+        yield number, mine if before is None else difference(mine, before)
         before = mine if before is None else union_with(before, mine.starts, mine.ends)
-        yield _pieces(alone.starts, alone.ends, number, np.full(len(alone.starts), MISSING))
 
 
 def _idle(timeline: Timeline, found: Gaps, first: int) -> Iterator[AccountPieces]:

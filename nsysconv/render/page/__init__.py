@@ -49,15 +49,26 @@ _OF_BOTH = {
 
 _SCRIPTS: tuple[str, ...] = (
     "folding.js",
+    "clipboard.js",
     "tables.js",
     "drawing.js",
     "lanes_data.js",
     "lanes_account.js",
+    "lanes_counters.js",
+    "lanes_groups.js",
+    "lanes_selection.js",
     "lanes_view.js",
     "lanes.js",
     "flame.js",
 )
-_SCRIPTS_OF_BOTH = ("folding.js", "tables.js", "drawing.js", "flame.js", "aligned.js")
+_SCRIPTS_OF_BOTH = (
+    "folding.js",
+    "clipboard.js",
+    "tables.js",
+    "drawing.js",
+    "flame.js",
+    "aligned.js",
+)
 _MOST_ROWS = 1000
 """Below such a picture there are so many rows."""
 
@@ -71,10 +82,14 @@ Numbers = Mapping[Note, tuple[int, str]]
 
 @dataclass(frozen=True)
 class _Page:
-    """What all parts of the page refer to: the notes by number, and where the time line has what."""
+    """What all parts of the page refer to."""
 
     numbers: Numbers
+    reports: Mapping[str, Section]
+    """By name, without options."""
     addresses: Addresses
+    late: frozenset[int]
+    """The ranks that others wait for."""
 
 
 _TIME_LINE = "timeline_events"
@@ -92,7 +107,11 @@ def document(reports: Sequence[Section]) -> Iterator[str]:
         reports = list(map(in_words, reports))
         scripts, style = _SCRIPTS_OF_BOTH, f"{style}\n{_asset('aligned.css')}"
     numbers = _numbered(reports)
-    page = _Page(numbers, Addresses({base_name(report.name): report for report in reports}))
+    by_name = {base_name(report.name): report for report in reports}
+    by_name |= {r.name.partition(":bins")[0]: r for r in reports}
+    found = [row for row in rows(by_name.get("findings")) if row["rule"] == "stragglers"]
+    late = frozenset(row["rank"] for row in found if row["rank"] is not None)
+    page = _Page(numbers, by_name, Addresses(by_name), late)
     script = "\n".join(map(_asset, scripts))
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     sections = _sections(reports)
@@ -270,7 +289,9 @@ def _section(name: str, members: Sequence[Section], page: _Page) -> Iterator[str
         return
     if lanes.has_time_line(drawn):
         yield f'<article id="{anchor(_TIME_LINE)}">'
-        yield from lanes.time_line(drawn)
+        yield from lanes.time_line(
+            drawn, page.reports.get("steps"), page.reports.get("memory:by=time")
+        )
         yield "</article>"
         members = [report for report in members if base_name(report.name) not in lanes.REPORTS]
     for report in members:
@@ -315,7 +336,7 @@ def _report(report: Section, heading: str, page: _Page) -> Iterator[str]:
 def _of_both(report: Section) -> Iterator[str]:
     yield from _OF_BOTH[report.name](report)
     if report.name != "step_timelines":  # whose rows are what is drawn
-        yield "<details><summary>The numbers</summary>"
+        yield '<details class="numbers"><summary>The numbers</summary>'
         yield from report_table_html(report.limited(_MOST_ROWS))
         yield "</details>"
 
@@ -324,7 +345,8 @@ def _picture_and_rows(report: Section, page: _Page) -> Iterator[str]:
     name = base_name(report.name)
     if name == "overview" and len(report.profiles) > 1:
         yield from charts.device_matrix(report)
-    yield from charts.picture_figures(report)
+    yield from charts.picture_figures(report, page.late)
+    yield from _by_others(report)
     if name in _ANSWER:
         # All in rows: the words for people are the first screen's.
         report = replace(report, texts=(), replaced=frozenset())
@@ -332,10 +354,20 @@ def _picture_and_rows(report: Section, page: _Page) -> Iterator[str]:
     is_strip = report.picture is not None and report.picture.kind == "strip"
     shut = is_strip or name in _ANSWER
     if shut:
-        yield "<details><summary>The numbers</summary>"
+        yield '<details class="numbers"><summary>The numbers</summary>'
     yield from report_table_html(report, lambda row: page.addresses.of(name, row))
     if shut:
         yield "</details>"
+
+
+def _by_others(report: Section) -> Iterator[str]:
+    # A range is of the thread that opened it: what others launched meanwhile is not in its time.
+    if not any(column.name == "other_thread_kernel_sum_ns" for column in report.columns):
+        return
+    outermost = [row["other_thread_kernel_sum_ns"] or 0 for row in rows(report) if not row["level"]]
+    if sum(outermost):
+        time = amount(sum(outermost), Unit.NS)
+        yield f"<p>{time} more of kernels were launched by other threads in these ranges' time.</p>"
 
 
 def _numbered(reports: Sequence[Section]) -> Numbers:

@@ -195,13 +195,15 @@ def account_sentences(summary: Section) -> Iterator[str]:
     middle = median(100.0 * d.busy / d.span for d in devices)
     least, most = by_share[0], by_share[-1]
     lowest, highest = share(least.busy, least.span), share(most.busy, most.span)
+    # Its length, too: a session may be much longer.
+    longest_span = amount(max(device.span for device in devices), Unit.NS)
+    whole = f"{_whole(summary)} ({longest_span})"
     if lowest == highest:
-        whole = _whole(summary)
         yield f"Each of the {len(devices):,} GPUs was busy for <b>{lowest}</b> of the {whole}."
     else:
         yield (
             f"The GPUs were busy from <b>{lowest}</b> ({escape(least.place)}) to "
-            f"<b>{highest}</b> ({escape(most.place)}) of the {_whole(summary)}, "
+            f"<b>{highest}</b> ({escape(most.place)}) of the {whole}, "
             f"{middle:.1f} % at the median."
         )
     if len(summary.profiles) > 1:

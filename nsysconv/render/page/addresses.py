@@ -41,7 +41,8 @@ class Addresses:
     def of(self, report: str, row: Mapping[str, Any]) -> str | None:
         """Return the address that a row of a report links to, without `#`; None if the page has none.
 
-        It is that of an event, of the longest event of the row, or of a time with its surroundings.
+        It is that of an event, of the longest event of the row, or of a time with its surroundings; of a
+        step it selects the time.
         """
         if not self._is_drawn:
             return None
@@ -55,6 +56,8 @@ class Addresses:
         if start is not None and dur is not None:
             room = max(dur // 4, 10)
             parts.insert(0, f"time={start - room}:{start + dur + room}")
+            if report == "steps":
+                parts.append(f"select={start}:{start + dur}")
         kind = row.get("activity") if report == "idle_host" else _KIND_OF.get(report)
         name = row["tree"].lstrip() if "tree" in row else row.get("name")
         if not parts and (str(kind), str(name)) in self._longest:

@@ -8,7 +8,7 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
@@ -34,6 +34,8 @@ from nsysconv.report import Column, Unit
 
 # What has room beside a bar.
 _LABEL = 36
+_LABELS = 90
+"""The same of several names in one label, which may take two lines."""
 _MOST_BARS = 12
 _MOST_STACKS = 40
 _MOST_PANELS = 4
@@ -59,8 +61,8 @@ def picture_of(report: Section) -> Picture | None:
     return Picture("bars", keys or by, (f"before_{main}", f"after_{main}"), by if keys else ())
 
 
-def picture_figures(report: Section) -> Iterator[str]:
-    """Yield the pictures of a report; nothing where it has none."""
+def picture_figures(report: Section, late: Collection[int] = ()) -> Iterator[str]:
+    """Yield the pictures of a report; nothing where it has none. `late`: ranks that others wait for."""
     picture = picture_of(report)
     if picture is None:
         return
@@ -80,7 +82,11 @@ def picture_figures(report: Section) -> Iterator[str]:
     if not shown:
         return
     if picture.kind == "strip":
-        yield from _strips(shown, values[0], [columns[n] for n in picture.parts], picture.shared)
+        parts = [columns[name] for name in picture.parts]
+        if parts and len(report.profiles) > 1 and len(shown) > 1:
+            yield from _classes_over_time(shown, values[0], parts, late)
+        else:
+            yield from _strips(shown, values[0], parts, picture.shared)
         return
     if len(shown) > 1 and all(len(panel.labels) == 1 for panel in shown):
         shown = [_joined(shown)]
@@ -88,11 +94,17 @@ def picture_figures(report: Section) -> Iterator[str]:
         yield from _matrix(shown, values)
         return
     stacked = picture.kind in ("stacked", "histogram")
+    if (
+        len(shown) == 1
+        and len(shown[0].labels) == 1
+        and (len(values) == 1 or picture.kind == "histogram")
+    ):
+        return  # one bar has nothing beside it
     # One scale for all panels: what is longer is more.
     longest = max(max(_lengths(panel, values, stacked)) for panel in shown)
     top = 100.0 if values[0].unit is Unit.PCT and not stacked else longest
     for panel in shown if top > 0 else ():
-        yield from _bars(panel, values, stacked, top)
+        yield from _bars(panel, values, stacked, top, picture.between)
 
 
 def _lengths(panel: Panel, columns: Sequence[Column], stacked: bool) -> Iterator[float]:
@@ -134,7 +146,20 @@ def _series_words(column: Column) -> str:
     return class_words(column.name) or column_words(column.name)
 
 
-def _bars(panel: Panel, columns: Sequence[Column], stacked: bool, top: float) -> Iterator[str]:
+def _short_labels(labels: Sequence[str], between: str) -> dict[str, str]:
+    # Of several names each has its share of the room, or the last would never be seen.
+    parts = {label: label.split(between) for label in labels}
+    most = max(map(len, parts.values()), default=1)
+    if between == Picture.between or most == 1:
+        return shortened_apart(parts, _LABEL)
+    names = dict.fromkeys(name for each in parts.values() for name in each)
+    short = shortened_apart(names, _LABELS // most)
+    return {label: between.join(short[name] for name in each) for label, each in parts.items()}
+
+
+def _bars(
+    panel: Panel, columns: Sequence[Column], stacked: bool, top: float, between: str
+) -> Iterator[str]:
     # A bar that none has says nothing.
     there = [c for c in columns if any(v is not None for v in panel.values[c.name])] or columns
     drawn = [c for c in columns if any(panel.values[c.name])] if stacked else list(there)
@@ -149,10 +174,11 @@ def _bars(panel: Panel, columns: Sequence[Column], stacked: bool, top: float) ->
     elif with_communication:
         yield _legend(_KERNEL_CLASSES, (COLOURS[name] for name in _KERNEL_CLASSES))
     yield "<ol>"
-    short = shortened_apart(dict.fromkeys(panel.labels[:count]), _LABEL)
+    short = _short_labels(panel.labels[:count], between)
     for i in range(count):
         label = panel.labels[i]
-        yield f'<li><span class="lb" title="{tooltip(label)}">{escape(short[label])}</span>'
+        names = "" if between == Picture.between else " names"
+        yield f'<li><span class="lb{names}" title="{tooltip(label)}">{escape(short[label])}</span>'
         if stacked:
             parts = "".join(
                 _part(color, value, top) for color, value in zip(colors, used[i], strict=True)
@@ -266,6 +292,78 @@ def _heat_over_time(shown: Sequence[Panel], column: Column, *, shared: bool) -> 
             f'<span class="vl">{amount(mean, column.unit)}</span>'
         )
     yield "</ol></figure>"
+
+
+_LOW = 8
+"""More strips than these are lower."""
+
+
+def _classes_over_time(
+    shown: Sequence[Panel], column: Column, parts: Sequence[Column], late: Collection[int]
+) -> Iterator[str]:
+    # Devices one below the other, each bin filled by what it consisted of.
+    drawn = [part for part in parts if any(any(panel.values[part.name]) for panel in shown)]
+    step = -(-sum(len(panel.start) for panel in shown) // _CELLS)
+    begins, axis = _begins(shown)
+    of = (
+        ", all from the first one's start by their times of day"
+        if axis
+        else ", each row from the start to the end of its own window"
+    )
+    size = "low" if len(shown) > _LOW else "high"
+    title = f"{column_words(column.name)} over time{of}"
+    yield f'<figure class="heat classes {size}"><figcaption>{escape(title)}</figcaption>'
+    yield f"{_legend(map(_series_words, drawn), _colors(drawn))}<ol>"
+    for title, panel, begin in zip(_titles(shown), shown, begins, strict=True):
+        length = panel.end - _begin(panel)
+        values = zip(panel.values[column.name], panel.width, strict=True)
+        busy = sum((value or 0) * (width or 0) for value, width in values) / length
+        bins = _coarser(panel, step)
+        paths = "".join(_area(*path) for path in _areas(bins, drawn))
+        is_late = any(f"rank {rank}" in panel.title.split(", ") for rank in late)
+        words = f"{title}: {amount(busy, column.unit)} on average{', late' if is_late else ''}"
+        left, wide = (100 * time / (axis or length) for time in (begin, length))
+        yield (
+            f'<li{" class=late" if is_late else ""}><span class="lb" title="{tooltip(panel.title)}">'
+            f"{escape(shortened(title))}{' <b>late</b>' if is_late else ''}</span>"
+            f'<span class="over"><svg style="margin-left:{left:.2f}%;width:{wide:.2f}%" '
+            f'viewBox="0 0 {len(bins.start)} 100" preserveAspectRatio="none" '
+            f'role="img" aria-label="{escape(words)}">{paths}</svg></span>'
+            f'<span class="vl">{amount(busy, column.unit)}</span>'
+        )
+    yield "</ol>"
+    if axis:
+        moments = "".join(f"<span>{amount(axis * part // 4, Unit.NS)}</span>" for part in range(5))
+        yield f'<div class="x">{moments}</div>'
+    yield "</figure>"
+
+
+def _begin(panel: Panel) -> int:
+    return min(int(t) for t in panel.start if t is not None)
+
+
+def _begins(shown: Sequence[Panel]) -> tuple[list[int], int]:
+    # When each begins on an axis of all, and how long that is; 0 where a time of day is missing, or
+    # windows lie so far apart that all would be narrow.
+    lengths = [panel.end - _begin(panel) for panel in shown]
+    starts = [panel.clock[0] if panel.clock else None for panel in shown]
+    known = [int(start) for start in starts if start is not None]
+    if len(known) == len(shown):
+        first = min(known)
+        whole = max(start - first + length for start, length in zip(known, lengths, strict=True))
+        if whole <= 2 * max(lengths):
+            return [start - first for start in known], whole
+    return [0] * len(shown), 0
+
+
+def _coarser(panel: Panel, step: int) -> Panel:
+    # So many bins side by side become one.
+    def summed(values: Sequence[Number]) -> tuple[Number, ...]:
+        groups = (values[i : i + step] for i in range(0, len(values), step))
+        return tuple(sum(value or 0 for value in group) for group in groups)
+
+    values = {name: summed(each) for name, each in panel.values.items()}
+    return replace(panel, values=values, start=panel.start[::step], width=summed(panel.width))
 
 
 def _on_one_axis(panel: Panel, shown: Sequence[Panel], column: Column) -> tuple[Number, ...]:

@@ -21,6 +21,9 @@ COLOURS = {name: OUTSIDE if name in ("before", "after") else name for name in TI
 _SERIES = tuple(f"s{number}" for number in range(9))
 _GREY = "s7"
 
+_SIDES = {"before": "was", "after": "now"}
+"""The classes of the style sheet that color the sides of a comparison."""
+
 _CLASS_OF_COLUMN = {
     **{column: name for name, column in TIME_CLASS_COLUMNS.items()},
     # Parts of gaps, whose columns do not say that they are idle time.
@@ -52,7 +55,7 @@ def class_words(column: str) -> str | None:
 
 
 def colors_of(columns: Sequence[str]) -> list[str]:
-    """Return a color for each column: that of its class of time, else a muted one, of no class."""
-    fixed = [_BY_COLUMN.get(column) for column in columns]
+    """Return a color for each column: of its side or class of time, else a muted one."""
+    fixed = [_SIDES.get(column.partition("_")[0]) or _BY_COLUMN.get(column) for column in columns]
     free = cycle([each for each in _SERIES if each not in (*fixed, _GREY)])
     return [next(free) if color is None else color for color in fixed]

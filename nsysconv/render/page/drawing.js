@@ -103,7 +103,8 @@ const drawing = (() => {
     canvas.addEventListener("pointerdown", (event) => {
       canvas.setPointerCapture(event.pointerId);
       fingers.set(event.pointerId, place(event));
-      began = { x: place(event)[0], shift: event.shiftKey };
+      const [x, y] = place(event);
+      began = { x, y, shift: event.shiftKey, is_touch: event.pointerType === "touch" };
       moved = false;
     });
     canvas.addEventListener("pointermove", (event) => {

@@ -34,6 +34,7 @@ from nsysconv.render.page.markup import (
     share,
     shortened,
 )
+from nsysconv.render.page.waterfall import signed, waterfall
 from nsysconv.report import Column, Unit
 
 Reports = Mapping[str, Section]
@@ -58,7 +59,7 @@ def profile_screen(
         yield from findings_list(findings, anchors, addresses, shown_place)
     sentences = [
         *(() if summary is None else account_sentences(summary)),
-        *_idle(reports, devices),
+        *_idle(reports, devices, addresses),
         *_kernels(reports),
         *_calls(reports),
         *_transfers(reports),
@@ -69,7 +70,7 @@ def profile_screen(
         yield "<ul class='say'>" + "".join(f"<li>{line}" for line in sentences) + "</ul>"
 
 
-def _idle(reports: Reports, devices: Sequence[Device]) -> Iterator[str]:
+def _idle(reports: Reports, devices: Sequence[Device], addresses: Addresses) -> Iterator[str]:
     totals = idle_totals(devices)
     idle = sum(totals.values())
     if not idle:
@@ -87,7 +88,16 @@ def _idle(reports: Reports, devices: Sequence[Device]) -> Iterator[str]:
             kind = escape(str(activity).replace("_", " "))
             line += f", mostly in {kind.replace('api call', 'call')} {code(what)}"
             line += f" ({amount(time, Unit.NS)})"
-    yield line + "."
+    yield f"{line}.{_longest_gap(reports, addresses)}"
+
+
+def _longest_gap(reports: Reports, addresses: Addresses) -> str:
+    gap = next(rows(reports.get("idle_gaps")), None)
+    address = None if gap is None else addresses.of("idle_gaps", gap)
+    if gap is None or address is None:
+        return ""
+    length = amount(gap["dur_ns"], Unit.NS)
+    return f' <a href="#{escape(address)}">The longest gap</a> took {length}.'
 
 
 def _kernels(reports: Reports) -> Iterator[str]:
@@ -224,29 +234,27 @@ def _parts(account: Section) -> Iterator[str]:
     ]
     if not by_device:
         return
-    whole, *parts = max(by_device, key=lambda found: abs(found[0]["change_ns"]))
+    device = max(by_device, key=lambda found: abs(found[0]["change_ns"]))
+    whole, *parts = device
     most = [part for part in parts if part["change_ns"] and part["part"] != _MINOR][:_MOST_PARTS]
     if not most:
         return
     words = [
-        f"<b>{_signed(part['change_ns'])}</b> {escape(_in_brackets(part['part']))}" for part in most
+        f"<b>{signed(part['change_ns'])}</b> {escape(_in_brackets(part['part']))}" for part in most
     ]
     where = f"on {places(account)(whole)}" if len(by_device) > 1 else ""
     what = escape(f"{whole['part']} {where}".strip())
     yield (
-        f'<p class="say"><b>{_signed(whole["change_ns"])}</b> {what}, above all {"; ".join(words)}. '
+        f'<p class="say"><b>{signed(whole["change_ns"])}</b> {what}, above all {"; ".join(words)}. '
         f'<a href="#{anchor(account.name)}">All parts</a></p>'
     )
+    yield from waterfall(device, f" {where}" if where else "")
 
 
 def _in_brackets(part: str) -> str:
     # What a part is, after its colon.
     name, colon, meaning = part.partition(": ")
     return f"{name} ({meaning})" if colon else name
-
-
-def _signed(ns: int) -> str:
-    return f"{'+' if ns > 0 else '−' if ns < 0 else ''}{amount(abs(ns), Unit.NS)}"
 
 
 def _limits(report: Section) -> Iterator[str]:

@@ -1,4 +1,4 @@
-// The time line: moved, zoomed, searched and measured by mouse, touch and keys; its state is in the address.
+// The time line: moved, zoomed, searched and selected from by mouse, touch and keys; its state is in the address.
 (() => {
   "use strict";
   const source = document.getElementById("lanes-data");
@@ -16,19 +16,24 @@
 
   const whole = [data.first, Math.max(data.last, data.first + 1)];
   const view = Object.assign(drawing.shown_part(...whole, 20, () => { redraw(); remember(); }), { width: 0, height: 0,
-    scroll: 0, chosen: null, marked: null, measured: null, pinned: false, most: 0 });
-  const full_height = lanes_view.arrange(data.lanes);
-  let pointer = null, waiting = false, lane_number = Math.max(data.lanes.findIndex((lane) => !lane.account), 0);
+    scroll: 0, chosen: null, marked: null, selected: null, pinned: false, most: 0, steps: data.steps, coloring: "class" });
+  let pointer = null, waiting = false, full_height = 0, lane_number = Math.max(data.lanes.findIndex((lane) => !lane.account), 0);
+  function arrange() {
+    full_height = lanes_groups.arrange(data.groups, lanes_view.height_of);
+    part("height").style.height = `${full_height}px`;
+    lanes_groups.label(data.groups, part("names"), () => { arrange(); redraw(); });
+  }
 
   function draw() {
     waiting = false;
     const paint = drawing.colors(), height = Math.min(full_height, Math.max(Math.round(innerHeight * 0.5), 200));
-    part("height").style.height = `${full_height}px`;
     const width = drawing.clear(canvas, height, paint);
     if (!width) return;
     Object.assign(view, { width, height, scroll: scroller.scrollTop });
     const { drawn, is_coarse } = lanes_view.draw(canvas, data, view);
     canvas.dataset.drawn = drawn;
+    if (view.is_unsaid) say(selection_words(view.selected));
+    view.is_unsaid = false;
     part("span").textContent = `${duration(view.high - view.low)} from ${drawing.moment(view.low, (view.high - view.low) / 1000)}`
       + (data.left_out ? `; ${data.left_out} events nest too deeply to be drawn` : "");
     limits(is_coarse);
@@ -66,39 +71,61 @@
     show(from - room, to + room);
   }
   function reveal(event) {
+    if (event.lane.is_hidden) {
+      lanes_groups.show(data.groups, event.lane);
+      arrange();
+    }
     const top = event.lane.top + Math.max(event.row, 0) * lanes_view.ROW;
     if (top < scroller.scrollTop || top + 40 > scroller.scrollTop + scroller.clientHeight) {
       scroller.scrollTop = top - lanes_view.TOP;
     }
   }
 
-  // -- the address: `#time=FROM:TO&event=kernel:5`
+  // -- the address: `#time=FROM:TO&event=kernel:5&select=FROM:TO`, of some lanes with `:FIRST:LAST`. Another length of time is
+  // a step that the browser's Back undoes; a time moved sideways takes the place of the one before.
 
-  let remembering = 0;
+  let remembering = 0, length = whole[1] - whole[0], is_followed = false;
+  const own_address = /^#(time|event|select)=/;
   function remember() {
     clearTimeout(remembering);
     remembering = setTimeout(() => {
       const is_whole = view.low === whole[0] && view.high === whole[1], id = view.pinned && view.chosen && view.chosen.id;
-      const parts = is_whole && !id ? [] : [`time=${Math.round(view.low)}:${Math.round(view.high)}`];
+      const { selected } = view, parts = is_whole && !id && !selected ? [] : [`time=${Math.round(view.low)}:${Math.round(view.high)}`];
       if (id) parts.push(`event=${id}`);
-      const is_own = /^#(time|event)=/.test(location.hash);
-      if (parts.length || is_own) history.replaceState(null, "", parts.length ? `#${parts.join("&")}` : "#lanes");
+      if (selected) {
+        const lanes = [selected.lanes[0], selected.lanes[selected.lanes.length - 1]].map((lane) => data.lanes.indexOf(lane));
+        parts.push(`select=${selected.from}:${selected.to}${selected.lanes.length < data.lanes.length ? `:${lanes.join(":")}` : ""}`);
+      }
+      const address = parts.length ? `#${parts.join("&")}` : own_address.test(location.hash) ? "#lanes" : location.hash;
+      const is_step = !is_followed && Math.abs(view.high - view.low - length) > 1;
+      [length, is_followed] = [view.high - view.low, false];
+      if (address !== location.hash) history[is_step ? "pushState" : "replaceState"](null, "", address);
     }, 250);
   }
   function follow() {
     const asked = Object.fromEntries(location.hash.slice(1).split("&").map((each) => each.split("=")));
     const time = /^(-?\d+):(-?\d+)$/.exec(asked.time || ""), event = data.by_id.get(asked.event);
-    if (!time && !event && !/^[a-z_]+:\d+$/.test(asked.event || "")) return;
+    const part = /^(-?\d+):(-?\d+)(?::(\d+):(\d+))?$/.exec(asked.select || "");
+    if (!time && !event && !part && !/^[a-z_]+:\d+$/.test(asked.event || "")) return;
+    is_followed = true;
     if (!event && asked.event) {
       status.replaceChildren(element("p", { textContent: `${asked.event} is not in this page: ` },
         element("code", { textContent: `nsysconv why ${data.target} ${asked.event}` })));
     }
-    if (event) pin(event);
+    if (part) select(+part[1], +part[2], part[3] ? data.lanes.slice(+part[3], +part[4] + 1) : data.lanes);
+    else if (event) pin(event); else leave();
     if (time) show(+time[1], +time[2]); else if (event) fit(event.start, event.end);
     if (event) reveal(event);
     box.scrollIntoView({ block: "start" });
     canvas.focus({ preventScroll: true });
   }
+  // Back to where nothing is asked for.
+  addEventListener("popstate", () => {
+    if (!["", "#lanes"].includes(location.hash)) return;
+    is_followed = true;
+    leave();
+    show_all();
+  });
   addEventListener("hashchange", follow);
   // A link to the address that is there already is followed, too.
   document.addEventListener("click", (event) => {
@@ -111,6 +138,7 @@
   // What was clicked, or gone to, stays chosen while the pointer moves on.
   function pin(event) {
     if (event) lane_number = data.lanes.indexOf(event.lane);
+    if (event) view.selected = null;
     view.pinned = Boolean(event);
     choose(event);
     remember();
@@ -121,9 +149,38 @@
     view.chosen = event;
     redraw();
     if (!event) return;
-    // From now on with room for all that may be said: what is below does not jump.
+    say(event.is_gap ? gap_words(event) : event.tile ? tile_words(event) : event_words(event));
+  }
+  // From the first time on with room for all that may be said: what is below does not jump.
+  function say(elements) {
     status.classList.add("said");
-    status.replaceChildren(...(event.is_gap ? gap_words(event) : event.tile ? tile_words(event) : event_words(event)));
+    status.replaceChildren(...elements);
+  }
+  function selection_words(selection) {
+    const said = lanes_selection.said(data, selection), { from, to } = selection;
+    const line = ({ label, words }) => element("li", { title: `${label.text}: ${words}` }, element("span", { textContent: label.short }), words);
+    const lists = said.lists.map(({ title, lines, more }) => element("div", {},
+      element("h4", { textContent: more > 0 ? `${title}, ${lines.length} of ${(lines.length + more).toLocaleString("en")}` : title }),
+      element("ol", {}, ...lines.map(line))));
+    const button = (textContent, act) => {
+      const made = element("button", { type: "button", textContent });
+      made.addEventListener("click", () => { act(); canvas.focus({ preventScroll: true }); });
+      return made;
+    };
+    return [element("div", { className: "tools" }, element("p", {}, element("b", { textContent: said.head })), button("zoom to it", () => fit(from, to)),
+      button("clear", leave), shell(`nsysconv report ${data.target} --time ${from}:${to}`)), ...said.gpus.map((textContent) => element("p", { textContent })),
+    ...said.is_known ? [] : [element("p", { className: "quiet", textContent: "Not all events of this time are in this page: the command has all." })],
+    element("div", { className: "selected" }, ...lists)];
+  }
+  // A command, to be copied.
+  function shell(text) {
+    const button = element("button", { type: "button", textContent: "Copy" });
+    button.setAttribute("aria-label", `Copy ${text}`);
+    button.addEventListener("click", async () => {
+      await clipboard.copy(text);
+      button.textContent = "Copied";
+    });
+    return element("div", { className: "quiet tools shell" }, element("p", {}, element("code", { textContent: text })), button);
   }
   const kind_of = ({ label, sort }) => sort || data.kinds[label.kind];
   function gap_words(gap) {
@@ -137,7 +194,7 @@
     if (gap.id) said.push(command(gap.id));
     return said;
   }
-  const command = (id) => element("p", { className: "quiet" }, element("code", { textContent: `nsysconv why ${data.target} ${id}` }));
+  const command = (id) => shell(`nsysconv why ${data.target} ${id}`);
   function tile_words(tile) {
     if (tile.said) return [element("p", { textContent: tile.said })];
     const count = `${tile.count.toLocaleString("en")} event${tile.count === 1 ? "" : "s"}`;
@@ -315,22 +372,29 @@
     }
   }
   function lane(direction) {
-    lane_number = Math.min(Math.max(lane_number + direction, 0), data.lanes.length - 1);
+    const seen = data.lanes.map((each, number) => number).filter((number) => !data.lanes[number].is_hidden);
+    const at = direction > 0 ? seen.findIndex((number) => number > lane_number) : seen.findLastIndex((number) => number < lane_number);
+    if (at >= 0) lane_number = seen[at];
     scroller.scrollTop = data.lanes[lane_number].top - lanes_view.TOP;
     pin(null);
     status.replaceChildren(element("p", { textContent: `${data.lanes[lane_number].name}: N is the next event` }));
     redraw();
   }
-  function measure(from, to) {
-    if (view.measured && from === to) status.replaceChildren();
-    view.measured = from === to ? null : [Math.min(from, to), Math.max(from, to)];
-    if (view.measured) {
-      status.replaceChildren(element("p", { textContent: `Measured: ${duration(view.measured[1] - view.measured[0])} `
-        + `from ${exact(Math.round(view.measured[0]))} to ${exact(Math.round(view.measured[1]))}` }));
-    }
+  function select(from, to, lanes = data.lanes) {
+    const [low, high] = [Math.max(Math.round(Math.min(from, to)), whole[0]), Math.min(Math.round(Math.max(from, to)), whole[1])];
+    view.selected = high > low && lanes.length ? { from: low, to: high, lanes } : null;
+    view.chosen = null;
+    view.pinned = Boolean(view.selected);
+    view.is_unsaid = Boolean(view.selected); // until it is drawn: as it is dragged it changes more often
     redraw();
+    remember();
   }
-  const chosen_time = () => view.measured || (view.chosen && [view.chosen.start, view.chosen.end]);
+  function leave() {
+    if (view.selected) say([]);
+    view.selected = null;
+    return pin(null);
+  }
+  const chosen_time = () => view.selected ? [view.selected.from, view.selected.to] : view.chosen && [view.chosen.start, view.chosen.end];
   drawing.keys(canvas, box, {
     "+": () => zoom_by_key(0.5), "=": () => zoom_by_key(0.5), "-": () => zoom_by_key(2), "\u2212": () => zoom_by_key(2),
     w: () => zoom_by_key(0.5), s: () => zoom_by_key(2), a: () => move(-0.2), d: () => move(0.2),
@@ -338,7 +402,7 @@
     "0": show_all, Home: show_all, n: () => next(1), p: () => next(-1),
     ArrowDown: () => lane(1), ArrowUp: () => lane(-1), "/": () => input.focus(),
     f: () => chosen_time() && fit(...chosen_time()),
-    Escape: () => found.children.length ? close_search() : pin(null), m: () => view.measured ? measure(0, 0) : view.chosen && measure(view.chosen.start, view.chosen.end),
+    Escape: () => found.children.length ? close_search() : leave(), m: () => view.selected ? leave() : view.chosen && select(view.chosen.start, view.chosen.end),
   });
 
   // -- mouse and touch
@@ -347,20 +411,38 @@
     zoom,
     move: (pixels) => move(pixels / view.width),
     point([x, y], is_mouse) {
+      const event = lanes_view.at(data, view, x, y);
       pointer = is_mouse ? x : null;
-      if (!view.pinned) choose(lanes_view.at(data, view, x, y) || view.chosen);
+      if (document.activeElement === document.body) canvas.focus({ preventScroll: true }); // for W, A, S and D
+      if (!view.pinned) choose(event || view.chosen);
+      if (is_mouse) point_out(event, x, y);
     },
     click: ([x, y]) => pin(lanes_view.at(data, view, x, y)),
-    drag([from], [to], began) {
+    drag([from], [to, y], began) {
+      tip.hidden = true;
       const time = time_at(from) - time_at(to);
-      if (began.shift) measure(time_at(began.x), time_at(to));
-      else show(view.low + time, view.high + time);
+      if (began.shift || began.is_touch) show(view.low + time, view.high + time);
+      else select(time_at(began.x), time_at(to), lanes_view.between(data.lanes, view, began.y, y));
     },
   });
-  canvas.addEventListener("pointerleave", () => { pointer = null; });
+  const tip = part("tip");
+  function point_out(event, x, y) {
+    tip.hidden = !event;
+    if (!event) return;
+    tip.textContent = event.said || `${event.text || event.label.text}, ${duration(event.end - event.start)}`;
+    const { left, top } = canvas.getBoundingClientRect(), around = box.getBoundingClientRect();
+    tip.style.top = `${top - around.top + y + 18}px`;
+    tip.style.left = `${Math.max(Math.min(left - around.left + x, around.width - tip.offsetWidth), 0)}px`;
+  }
+  canvas.addEventListener("pointerleave", () => { pointer = null; tip.hidden = true; });
   scroller.addEventListener("scroll", redraw);
 
+  const colors = part("colors");
+  if (!data.labels.some(({ kind }) => data.ids[kind] === "range")) colors.querySelector("[value=range]").remove();
+  colors.addEventListener("change", () => { view.coloring = colors.value; redraw(); });
+
   box.hidden = false;
+  arrange();
   drawing.keep_drawn(canvas, draw);
   follow();
 })();

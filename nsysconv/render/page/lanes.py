@@ -15,7 +15,8 @@ from nsysconv.codes import TIME_CLASSES
 from nsysconv.document import Section
 from nsysconv.names import WHOLE, escaped, shorten
 from nsysconv.render.page import account_lanes
-from nsysconv.render.page.markup import LONGEST, data_element, escape, shortened_apart
+from nsysconv.render.page.markup import LONGEST, amount, data_element, escape, rows, shortened_apart
+from nsysconv.report import Unit
 
 REPORTS = ("timeline_tiles", "timeline_events", "event_durations", *account_lanes.REPORTS)
 """The reports that the time line is drawn from, by the names that they have without options."""
@@ -40,12 +41,13 @@ _LEGEND = (
 _BUTTONS = (("−", "zoom out"), ("+", "zoom in"), ("←", "earlier"), ("→", "later"), ("0", "all"))
 _KEYS = (
     ("W S, + −, wheel with Ctrl", "zoom"),
-    ("A D, ← →, drag", "move"),
+    ("A D, ← →, drag with Shift", "move"),
     ("↑ ↓", "another lane"),
     ("N P", "next, previous event"),
-    ("F", "all of the chosen one"),
-    ("M, drag with Shift", "measure"),
+    ("F", "all of the chosen or selected"),
+    ("drag, M", "select a time: what was busy and what ran in it"),
     ("0", "all"),
+    ("Esc", "nothing chosen"),
     ("/", "find; there ↵ next, Esc close"),
 )
 
@@ -59,24 +61,30 @@ def has_time_line(reports: Mapping[str, Section]) -> bool:
     return any(report is not None and report.row_count for report in drawn)
 
 
-def time_line(reports: Mapping[str, Section]) -> Iterator[str]:
-    """Yield a canvas and its data, of reports by name."""
+def time_line(
+    reports: Mapping[str, Section], steps: Section | None = None, memory: Section | None = None
+) -> Iterator[str]:
+    """Yield a canvas and its data, of reports by name; with lines of `steps`, and lanes of `memory`."""
     yield '<div class="lanes" id="lanes" hidden><p class="tools">'
     yield "".join(
         f'<button type="button" data-key="{key}" aria-label="{words}">{key}</button>'
         for key, words in _BUTTONS
     )
     yield '<label>Find <input type="search" id="lanes-search" autocomplete="off"></label>'
+    yield '<label>Colors <select id="lanes-colors"><option value="class">by class</option>'
+    yield '<option value="name">by name</option><option value="range">by range</option></select></label>'
     yield '<span id="lanes-span"></span></p>'
     yield '<div class="over"><ul class="found" id="lanes-found"></ul></div>'
     yield '<div class="scroll" id="lanes-scroll"><div id="lanes-height">'
-    yield '<canvas id="lanes-canvas" tabindex="0" role="application" '
+    yield '<div id="lanes-names"></div><div><canvas id="lanes-canvas" tabindex="0" role="application" '
     yield 'aria-label="time line of GPU operations by stream and of CPU events by thread" '
-    yield 'aria-describedby="lanes-keys"></canvas></div></div>'
-    data = _Data(reports)
+    yield 'aria-describedby="lanes-keys"></canvas></div></div></div>'
+    data = _Data(reports, steps, memory)
     legend = (*_LEGEND[:-1], *data.idle_legend(), _LEGEND[-1])
     keys = "".join(f'<li><i class="k {name}"></i>{escape(words)}' for name, words in legend)
-    yield '<div id="lanes-event" aria-live="polite"><p>Point at an event, or press N.</p></div>'
+    yield '<div id="lanes-tip" aria-hidden="true" hidden></div>'
+    yield '<div id="lanes-event" aria-live="polite"><p>Point at an event, or press N. '
+    yield "Drag to see what ran in a part of the time.</p></div>"
     yield f'<ul class="legend">{keys}</ul><p class="quiet" id="lanes-limit"></p>'
     keys = "; ".join(f"<kbd>{escape(key)}</kbd> {escape(words)}" for key, words in _KEYS)
     yield f'<p class="quiet" id="lanes-keys">{keys}.</p></div>'
@@ -95,7 +103,9 @@ class _Numbers(dict[Any, int]):
 class _Data:
     """The reports as numbers: names, labels (kind and name of an event's group) and lanes have places."""
 
-    def __init__(self, reports: Mapping[str, Section]) -> None:
+    def __init__(
+        self, reports: Mapping[str, Section], steps: Section | None, memory: Section | None
+    ) -> None:
         self._reports = {name: reports[name] for name in REPORTS if name in reports}
         self._tiles = _columns(self._reports.get("timeline_tiles"))
         self._shown = _columns(self._reports.get("timeline_events"))
@@ -109,6 +119,10 @@ class _Data:
         order = sorted(lanes, key=lambda key: [(value is None, value or 0) for value in key])
         self._lanes = {key: number for number, key in enumerate(order)}
         self._lane_names = _apart([lanes[key] for key in order], [key[1] for key in order])
+        self._groups = _Numbers()
+        self._of_group = [self._groups[_group_words(key)] for key in order]
+        self._steps = _step_starts(steps)
+        self._counters = list(self._memory(memory))
 
     def as_dict(self) -> dict[str, Any]:
         """Return all that the script needs."""
@@ -123,6 +137,14 @@ class _Data:
             "ids": _KINDS,
             "gpu": len(_ON_GPU),
             "lanes": self._lane_names,
+            "tags": [
+                name.removeprefix(f"{_group_words(key)}, ")
+                for key, name in zip(self._lanes, self._lane_names, strict=True)
+            ],
+            "groups": list(self._groups),
+            "of_group": self._of_group,
+            "steps": self._steps,
+            "counters": self._counters,
             "devices": [key[2] for key in self._lanes],
             "streams": sum(not key[0] for key in self._lanes),
             "account": account_lanes.account_data(*self._account, self._texts),
@@ -139,6 +161,24 @@ class _Data:
             "short": self._short_names(),
             "texts": [shorten(escaped(text or "-"), WHOLE) for text in self._texts],
         }
+
+    def _memory(self, memory: Section | None) -> Iterator[dict[str, Any]]:
+        # What was in use over time, by GPU or process and kind of memory.
+        found = [row for row in rows(memory) if row["max_bytes"] is not None]
+        for (pid, device, kind), bins in groupby(
+            found, lambda r: (r["pid"], r["device_id"], r["memory"])
+        ):
+            of_bins = list(bins)
+            group = _group_words((device is None, pid, device, None, None))
+            yield {
+                "name": f"{group}: {kind} memory in use",
+                "tag": f"{kind} memory",
+                "group": self._groups[group],
+                "start": [row["start_ns"] for row in of_bins],
+                "dur": [row["dur_ns"] for row in of_bins],
+                "value": [row["max_bytes"] for row in of_bins],
+                "words": [amount(row["max_bytes"], Unit.BYTES) for row in of_bins],
+            }
 
     def idle_legend(self) -> list[tuple[str, str]]:
         """Return the classes of idle time that are drawn, in words."""
@@ -208,8 +248,10 @@ class _Data:
         columns = _columns(self._reports.get("event_durations"))
         wanted = ("time_class", "bucket_min_ns", "event_count", "event_sum_ns", "max_id", "max_ns",
                   "max_start_ns", *_PLACE)  # fmt: skip
-        for label, rows in groupby(_rows(columns, "kind", "name", *wanted), lambda row: row[:2]):
-            buckets = [row[2:] for row in rows]
+        for label, found_rows in groupby(
+            _rows(columns, "kind", "name", *wanted), lambda row: row[:2]
+        ):
+            buckets = [row[2:] for row in found_rows]
             longest = max(buckets, key=lambda bucket: bucket[5])
             lane = self._lanes.get(_key(*(*longest[7:], label[0])))
             if lane is None:
@@ -300,6 +342,28 @@ def _differences(values: Sequence[int]) -> list[int]:
 
 def _key(pid: int, device: int | None, stream: int | None, tid: int | None, kind: str) -> Key:
     return kind not in _ON_GPU, pid, device, stream, tid
+
+
+def _group_words(key: Key) -> str:
+    is_thread, pid, device, *_ = key
+    if is_thread:
+        return "process" if pid is None else f"process {pid}"
+    return "GPU" if device is None else f"GPU {device}"
+
+
+def _step_starts(steps: Section | None) -> dict[str, list[Any]]:
+    # When each begins, in the order of time; not of a whole profile that counts as one.
+    found = sorted(
+        {
+            (row["start_ns"], row["step"])
+            for row in rows(steps)
+            if row["start_ns"] is not None and not row["step"].startswith("[")
+        }
+    )
+    return {
+        "start": [at for at, _ in found],
+        "name": [shorten(escaped(name), LONGEST) for _, name in found],
+    }
 
 
 def _lane_words(

@@ -11,7 +11,7 @@ const lanes_account = (() => {
   // The lanes, each with its gaps as the events of its only row.
   function decode({ classes, words, lanes }, texts) {
     return lanes.map((own) => {
-      const lane = { name: `${own.name}: where the time went`, device: own.device, rows: [], number: 0 };
+      const lane = { name: `${own.name}: where the time went`, device: own.device, rows: [], number: 0, tag: "account" };
       const account = { classes, words, start: [], end: [], place: own.class, gap: [], levels: [] };
       lane.account = account;
       const id_of = (kind, number) => number ? `${kind}:${number}` : null;
@@ -116,6 +116,19 @@ const lanes_account = (() => {
       rest.forEach((time, place) => {
         if (time > 0) for (const [from, to] of empty) add(place, from, to, time / room);
       });
+    }
+    return found;
+  }
+
+  // The time of each class in [from, to): exact where pieces are known, elsewhere by the finest tiles.
+  function times({ classes, place, start, end, levels }, from, to) {
+    const found = classes.map(() => 0), [first, past] = between({ start, end }, from, to), finest = levels[levels.length - 1];
+    for (let i = first; i < past; i++) found[place[i]] += Math.min(end[i], to) - Math.max(start[i], from);
+    for (const tile of finest ? tiles_between(finest, from, to) : []) {
+      const room = (low, high) => unknown({ start, end }, low, high).reduce((sum, [begun, over]) => sum + over - begun, 0);
+      const all = room(tile.start, tile.start + finest.width);
+      const part = all && room(Math.max(tile.start, from), Math.max(Math.min(tile.start + finest.width, to), from)) / all;
+      tile.rest.forEach((time, number) => { found[number] += Math.max(time, 0) * part; });
     }
     return found;
   }
@@ -229,5 +242,5 @@ const lanes_account = (() => {
     return said;
   }
 
-  return { HEIGHT, decode, columns, draw, at, gap_words };
+  return { HEIGHT, decode, columns, times, draw, at, gap_words };
 })();

@@ -17,7 +17,8 @@ const lanes_data = (() => {
     const labels = data.labels.kind.map((kind, i) => ({
       number: i, kind, text: data.texts[data.labels.text[i]], short: data.short[i], color: null, class: null,
     }));
-    const lanes = data.lanes.map((name, number) => ({ name, number, rows: [], idle: null }));
+    const lanes = data.lanes.map((name, number) => ({ name, number, rows: [], idle: null, tag: data.tags[number],
+      group: data.of_group[number] }));
     const row_of = (lane, number) => {
       while (lane.rows.length <= number) lane.rows.push({ lane, levels: [], events: [], starts: [], ends: [] });
       return lane.rows[number];
@@ -68,19 +69,26 @@ const lanes_data = (() => {
       Object.assign(label, { class: lengths.class[i], count: lengths.count[i], sum: lengths.sum[i], longest,
         lengths: lengths.lengths[i] });
     });
-    return { ...data, labels, lanes: with_accounts(data, lanes, by_id), by_id, launched, left_out };
+    const in_order = with_accounts(data, lanes, by_id);
+    return { ...data, labels, lanes: in_order, groups: lanes_groups.decode(in_order, data.groups), by_id, launched, left_out };
   }
 
-  // The lane of each GPU's account lies on top of its streams; a stream knows when its GPU was idle.
+  // The lane of each GPU's account lies on top of its streams, what was counted below the lanes of its group; a
+  // stream knows when its GPU was idle.
   function with_accounts(data, lanes, by_id) {
     const found = [...lanes];
     for (const account of lanes_account.decode(data.account, data.texts)) {
       const first = found.findIndex((lane) => !lane.account && data.devices[lane.number] === account.device && lane.number < data.streams);
+      account.group = first < 0 ? 0 : found[first].group;
       found.splice(Math.max(first, 0), 0, account);
       for (const gap of account.rows[0].events) if (gap.id) by_id.set(gap.id, gap);
       for (const lane of lanes) {
         if (lane.number < data.streams && data.devices[lane.number] === account.device) lane.idle = account.rows[0];
       }
+    }
+    for (const counter of lanes_counters.decode(data.counters)) {
+      const last = found.findLastIndex((lane) => lane.group === counter.group);
+      found.splice(last < 0 ? found.length : last + 1, 0, counter);
     }
     return found;
   }

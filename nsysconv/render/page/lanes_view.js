@@ -1,35 +1,37 @@
 // Draws the part of the time line that is looked at: few rectangles, however many events there are.
 const lanes_view = (() => {
   "use strict";
-  const ROW = 17, GAP = 9, HEAD = 16, TOP = 24;
+  const ROW = 17, { TOP } = lanes_groups;
   const MOST = 20000, LEGIBLE = 34, WIDE_TILE = 2;
   const { duration } = drawing, { holds, outside, tiles_between, events_between } = lanes_data;
 
-  // A class of the account has one color; kernels of one class are told apart by their shade. On the CPU
-  // all is gray: calls the darkest, then operators, then ranges.
+  // By class: one of the account has one color, and kernels of one class are told apart by their shade; on the
+  // CPU all is gray: calls the darkest, then operators, then ranges. By name: each has a color of its own, as
+  // far as there are any.
   const SHADES = [1, 0.82, 0.66];
-  function color_of(label, data, paint) {
-    const shade = SHADES[label.number % SHADES.length];
+  function color_of(label, data, paint, coloring) {
+    const shade = SHADES[label.number % SHADES.length], kind = data.ids[label.kind];
+    if (coloring !== "class") return drawing.mix(paint.series[label.number % paint.series.length], paint.bg, shade);
     if (label.kind < data.gpu) {
-      const kind = data.ids[label.kind], is_class = ["memcpy", "memset", "migration"].includes(kind);
+      const is_class = ["memcpy", "memset", "migration"].includes(kind);
       const plain = paint.of_class(label.class || (is_class ? kind : "computation"));
       return label.kind ? plain : drawing.mix(plain, paint.bg, shade);
     }
-    const kind = data.ids[label.kind];
     if (kind === "api_call") return drawing.mix(paint.quiet, paint.bg, 0.35 + shade / 6);
     return drawing.mix(paint.quiet, paint.bg, (kind === "range" ? 0.1 : 0.24) + shade / 6);
   }
 
-  // Where lanes lie, one below the other; returns the height of all.
-  function arrange(lanes) {
-    let height = TOP;
-    for (const lane of lanes) {
-      lane.top = height;
-      lane.height = lane.account ? lanes_account.HEIGHT : lane.rows.length * ROW;
-      height += HEAD + lane.height + GAP;
+  // The innermost range that an event, or the call that launched it, began in; its own name where there is none.
+  function range_of(event, data) {
+    if (event.range === undefined) {
+      const from = data.by_id.get(event.call) || event, outer = from.alone ? [] : lanes_data.around(from);
+      const is_range = ({ label }) => data.ids[label.kind] === "range";
+      event.range = is_range(event) ? event.label : (outer.find(is_range) || event).label;
     }
-    return height;
+    return event.range;
   }
+
+  const height_of = (lane) => lane.account ? lanes_account.HEIGHT : lane.counter ? lanes_counters.HEIGHT : lane.rows.length * ROW;
 
   // What to draw of a row: single events where all are known and few, else the tiles that suit the width of
   // a pixel, and over them the events of the parts that are known.
@@ -80,9 +82,9 @@ const lanes_view = (() => {
   // What to draw of the rows that are in sight.
   function in_sight(data, view) {
     const rows = [];
-    for (const lane of data.lanes.filter((each) => !each.account)) {
+    for (const lane of data.lanes.filter((each) => !each.account && !each.is_hidden)) {
       lane.rows.forEach((row, number) => {
-        const y = lane.top - view.scroll + HEAD + number * ROW;
+        const y = lane.top - view.scroll + number * ROW;
         if (y > -ROW && y < view.height) rows.push([row, y]);
       });
     }
@@ -115,21 +117,24 @@ const lanes_view = (() => {
     // Boxes by color: left, top, width, height, and the next.
     const boxes = new Map(), names = [];
     let drawn = 0, is_coarse = false;
-    const boxes_of = (label) => {
-      if (label.painted !== paint.bg) {
-        label.painted = paint.bg;
-        label.color = color_of(label, data, paint);
-        label.faint = drawing.mix(label.color, paint.bg, 0.2);
-        label.ink = drawing.ink(label.color);
+    const is_faint = (label) => marked !== null && marked !== label;
+    const boxes_of = (shade, faint) => {
+      if (shade.painted !== `${paint.bg} ${view.coloring}`) {
+        shade.painted = `${paint.bg} ${view.coloring}`;
+        shade.color = color_of(shade, data, paint, view.coloring);
+        shade.faint = drawing.mix(shade.color, paint.bg, 0.2);
+        shade.ink = drawing.ink(shade.color);
       }
-      const color = marked && marked !== label ? label.faint : label.color;
+      const color = faint ? shade.faint : shade.color;
       if (!boxes.has(color)) boxes.set(color, []);
       return boxes.get(color);
     };
-    const of_label = new Map();
-    const put = (label, left, y, right, tall) => {
-      let all = of_label.get(label);
-      if (!all) of_label.set(label, all = boxes_of(label));
+    // `shade`: the name that has the color, which is another one's where ranges have the colors.
+    const of_label = [new Map(), new Map()];
+    const put = (label, left, y, right, tall, shade = label) => {
+      const known = of_label[+is_faint(label)];
+      let all = known.get(shade);
+      if (!all) known.set(shade, all = boxes_of(shade, is_faint(label)));
       const top = y + ROW - 2 - tall, n = all.length;
       // What looks like a part of the box before it is drawn as one.
       if (n && all[n - 4] + all[n - 2] === left && all[n - 3] === top && all[n - 1] === tall && right - left < 3) {
@@ -140,15 +145,14 @@ const lanes_view = (() => {
       drawn++;
     };
     ruler(pen, paint, view, x_of);
-    pen.fillStyle = paint.quiet;
-    pen.font = "600 11px system-ui, sans-serif";
-    for (const lane of data.lanes) pen.fillText(lane.name, 4, lane.top - view.scroll + 11);
-    for (const lane of data.lanes.filter((each) => each.account)) {
-      const y = lane.top - view.scroll + HEAD;
-      if (y > -lane.height && y < view.height) drawn += lanes_account.draw(pen, paint, lane, view, y);
+    pen.fillStyle = paint.line;
+    for (const group of data.groups) pen.fillRect(0, group.top - view.scroll + 1, width, 1);
+    for (const lane of data.lanes.filter((each) => !each.is_hidden && (each.account || each.counter))) {
+      const y = lane.top - view.scroll, drawer = lane.account ? lanes_account : lanes_counters;
+      if (y > -lane.height && y < view.height) drawn += drawer.draw(pen, paint, lane, view, y);
     }
-    const name = (text, label, left, y, right) => {
-      if (right - left - 2 > LEGIBLE) names.push({ text, label, left, y, room: right - left - 2 });
+    const name = (text, label, left, y, right, shade = label) => {
+      if (right - left - 2 > LEGIBLE) names.push({ text, label, shade, left, y, room: right - left - 2 });
     };
     for (const [row, y, { tiles, shown, events, known }] of in_sight(data, view)) {
       // Tiles of one name that lie side by side have one name: from where on, and where the last ends.
@@ -174,8 +178,9 @@ const lanes_view = (() => {
       if (same) name(same.text, same, from, y, reach);
       for (const event of events) {
         const left = even(x_of(event.start)), right = even(x_of(event.end));
-        put(event.label, left, y, right - (right - left > 3 ? 0.5 : 0), ROW - 2);
-        name(event.text, event.label, left, y, right);
+        const shade = view.coloring === "range" ? range_of(event, data) : event.label;
+        put(event.label, left, y, right - (right - left > 3 ? 0.5 : 0), ROW - 2, shade);
+        name(event.text, event.label, left, y, right, shade);
       }
     }
     for (const [color, all] of boxes) {
@@ -183,12 +188,12 @@ const lanes_view = (() => {
       for (let i = 0; i < all.length; i += 4) pen.fillRect(all[i], all[i + 1], all[i + 2], all[i + 3]);
     }
     pen.font = "11px system-ui, sans-serif";
-    for (const { text, label, left, y, room } of names) {
-      pen.fillStyle = marked && marked !== label ? paint.fg : label.ink;
+    for (const { text, label, shade, left, y, room } of names) {
+      pen.fillStyle = is_faint(label) ? paint.fg : shade.ink;
       drawing.write(pen, text, left, y, room, ROW);
     }
-    if (view.chosen) outline(pen, paint, view, data, x_of);
-    if (view.measured) measure(pen, paint, view, x_of);
+    if (view.chosen && !view.chosen.lane.is_hidden) outline(pen, paint, view, data, x_of);
+    if (view.selected) select(pen, paint, view, x_of);
     return { drawn, is_coarse };
   }
 
@@ -199,16 +204,34 @@ const lanes_view = (() => {
     pen.font = "11px system-ui, sans-serif";
     for (let time = Math.ceil(low / step) * step; time <= high; time += step) {
       pen.fillStyle = paint.line;
-      pen.fillRect(x_of(time), 0, 1, height);
+      pen.fillRect(x_of(time), 0, 1, 14);
       pen.fillStyle = paint.quiet;
       pen.fillText(drawing.moment(time, step), x_of(time) + 3, 11);
+      pen.fillStyle = paint.line;
+      if (!view.steps.start.length) pen.fillRect(x_of(time), 14, 1, height);
+    }
+    steps(pen, paint, view, x_of);
+  }
+
+  // A line where each step begins, as far as they can be told apart, and their names where there is room.
+  const NARROWEST_STEP = 5, NAMED_STEP = 50;
+  function steps(pen, paint, view, x_of) {
+    const { start, name } = view.steps, { low, high, width, height } = view;
+    const first = lanes_data.first_above(start, low), past = lanes_data.first_above(start, high);
+    if (width / Math.max(past - first, 1) < NARROWEST_STEP) return;
+    for (let i = Math.max(first - 1, 0); i < past; i++) {
+      const x = x_of(start[i]), end = i + 1 < start.length ? x_of(start[i + 1]) : width, left = Math.max(x, 0);
+      pen.fillStyle = paint.line;
+      if (x >= 0) pen.fillRect(x, 15, 1, height);
+      pen.fillStyle = paint.quiet;
+      if (Math.min(end, width) - left > NAMED_STEP) drawing.write(pen, name[i], left, 15, Math.min(end, width) - left, 13);
     }
   }
 
   // Where an event lies and how tall it is: in all rows of its lane where it is not known in which.
   function place_of(event, view) {
-    const top = event.lane.top - view.scroll + HEAD;
-    if (event.lane.account) return [top, event.lane.height + 2];
+    const top = event.lane.top - view.scroll;
+    if (event.lane.account || event.lane.counter) return [top, event.lane.height + 2];
     return event.row < 0 ? [top, event.lane.rows.length * ROW] : [top + event.row * ROW, ROW];
   }
 
@@ -226,6 +249,7 @@ const lanes_view = (() => {
     const pairs = call ? [[call, chosen]] : (data.launched.get(chosen.id) || []).slice(0, 50).map((op) => [chosen, op]);
     pen.lineWidth = 1.5;
     for (const [from, to] of pairs) {
+      if (from.lane.is_hidden || to.lane.is_hidden) continue;
       // A gap was ended by what a call launched.
       const x = x_of(to.is_gap ? to.end : to.start), end = middle(to), begin = [x_of(from.start), middle(from)];
       pen.beginPath();
@@ -241,26 +265,37 @@ const lanes_view = (() => {
     }
   }
 
-  function measure(pen, paint, view, x_of) {
-    const [from, to] = view.measured, left = x_of(from), right = x_of(to);
+  // The selected time, on the selected lanes.
+  function select(pen, paint, view, x_of) {
+    const { from, to } = view.selected, left = x_of(from), right = x_of(to), lanes = view.selected.lanes.filter((lane) => !lane.is_hidden);
+    if (!lanes.length) return;
+    const top = lanes[0].top - view.scroll, height = Math.max(...lanes.map((lane) => lane.top + lane.height)) - lanes[0].top;
     pen.globalAlpha = 0.16;
     pen.fillStyle = paint.fg;
-    pen.fillRect(left, 0, right - left, view.height);
+    pen.fillRect(left, top, right - left, height);
     pen.globalAlpha = 1;
     pen.strokeStyle = paint.fg;
     pen.lineWidth = 1;
-    pen.strokeRect(left, -2, right - left, view.height + 4);
-    pen.fillText(duration(to - from), Math.min(Math.max(left + 4, 4), view.width - 70), view.height - 6);
+    pen.strokeRect(left, top, right - left, height);
+    pen.fillText(duration(to - from), Math.min(Math.max(left + 4, 4), view.width - 70), Math.min(top + height, view.height) - 6);
+  }
+
+  // The lanes that lie between two heights of the canvas; all where one is that of the times.
+  function between(lanes, view, from, to) {
+    const [top, bottom] = [Math.min(from, to), Math.max(from, to)];
+    if (from < TOP) return lanes;
+    return lanes.filter((lane) => !lane.is_hidden && lane.top - view.scroll <= bottom && lane.top - view.scroll + lane.height >= top);
   }
 
   // What is at a place of the canvas: an event, or a tile in its place; null: nothing.
   function at(data, view, x, y) {
     const place = y + view.scroll, time = view.low + x / view.width * (view.high - view.low);
     const near = (view.high - view.low) / view.width * 2;
-    const lane = data.lanes.find((each) => place >= each.top + HEAD && place < each.top + HEAD + each.height);
+    const lane = data.lanes.find((each) => !each.is_hidden && place >= each.top && place < each.top + each.height);
     if (!lane) return null;
     if (lane.account) return lanes_account.at(lane, view, x);
-    const row = lane.rows[Math.floor((place - lane.top - HEAD) / ROW)];
+    if (lane.counter) return lanes_counters.at(lane, view, x);
+    const row = lane.rows[Math.floor((place - lane.top) / ROW)];
     const { tiles, shown, events } = pieces(data, row, view, view.most);
     // What the place is in counts before what is near.
     const distance = (each) => Math.max(each.start - time, time - each.end, 0);
@@ -279,5 +314,5 @@ const lanes_view = (() => {
       count: level.count[i], most: level.most[i] };
   }
 
-  return { arrange, draw, at, TOP, HEAD, ROW };
+  return { height_of, draw, at, between, TOP, ROW };
 })();

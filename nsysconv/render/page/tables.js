@@ -142,16 +142,7 @@
     async function copy() {
       const seen = headers.map((_, i) => i).filter((i) => getComputedStyle(headers[i]).display !== "none");
       const text = lines(seen, "\t");
-      try {
-        await navigator.clipboard.writeText(text);
-      } catch {
-        // Not every browser lets a file write to the clipboard.
-        const area = element("textarea", { value: text });
-        tools.append(area);
-        area.select();
-        document.execCommand("copy");
-        area.remove();
-      }
+      await clipboard.copy(text);
       say_taken("copied");
     }
 
