@@ -279,8 +279,7 @@ class Slow:
     def steps(self, pid: int) -> list[tuple[str, int, int]]:
         """Name, start and end of the steps of a process, in time order."""
         found: list[tuple[str, int, int]] = []
-        for start, end, name in sorted(one for one in self.annotations(pid)
-                                       if one[2].startswith("ProfilerStep#")):  # fmt: skip
+        for start, end, name in self.annotated_steps(pid):
             last = end
             for op in self.ops:
                 call = self.owner(op)
@@ -290,6 +289,15 @@ class Slow:
             first = max([start, *(other for _, _, other in found)])
             found.append((name, first, max(first, last)))
         return found
+
+    def annotated_steps(self, pid: int) -> list[tuple[int, int, str]]:
+        """Start, end and name of the steps of a process as annotated."""
+        return sorted(one for one in self.annotations(pid) if one[2].startswith("ProfilerStep#"))
+
+    def step_at(self, pid: int, moment: int) -> int | None:
+        """Which of the annotated steps of a process began last at a moment, if that holds it."""
+        begun = [place for place in enumerate(self.annotated_steps(pid)) if place[1][0] <= moment]
+        return begun[-1][0] if begun and moment < begun[-1][1][1] else None
 
     def class_at(self, pid: int, t: int) -> str:
         """What an instant of a process goes to."""

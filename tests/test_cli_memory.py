@@ -60,6 +60,6 @@ def test_many_cores_take_addresses_only_where_numpy_starts_a_thread_for_each(
 ) -> None:
     monkeypatch.setattr(runtime, "cores", lambda: 128)
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", asked)
-    monkeypatch.setattr(runtime.resource, "getrlimit", lambda _: (1 << 30, 1 << 30))
+    monkeypatch.setattr(runtime, "address_limit", lambda: 1 << 30)
     with pytest.raises(UsageError, match="1024 MB") if refused else nullcontext():
         runtime.check_addresses()

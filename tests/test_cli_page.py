@@ -77,7 +77,7 @@ def test_a_store_of_several_profiles_needs_no_choice_here(tmp_path: Path) -> Non
 def test_a_slice_holds_for_the_page(tmp_path: Path) -> None:
     run("report", PROFILE, "kernels", "--time", "20us:60us", "-o", "page.html", cwd=tmp_path)
     assert "slice 20 µs to 60 µs" in (tmp_path / "page.html").read_text(encoding="utf-8")
-    outcome = run("report", PROFILE, "kernels", "--by", "step", "-o", "page.html", cwd=tmp_path)
+    outcome = run("report", PROFILE, "transfers", "--by", "step", "-o", "page.html", cwd=tmp_path)
     assert outcome.status == 2
     assert "none of these reports has rows by step" in outcome.err
 

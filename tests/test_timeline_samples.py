@@ -99,13 +99,24 @@ def test_steps_of_several_processes_are_added_up() -> None:
 
 def test_a_kernel_belongs_to_the_step_that_launches_it() -> None:
     rows = (
-        Call(190, 195, 1), Kernel(196, 216, 1),  # in step 1, and reaches into step 2
-        Call(200, 210, 2), Kernel(216, 230, 2),  # step 1 now ends at 216
-        Call(216, 220, 3), Kernel(401, 402, 3),  # launched in step 2, which lasts until it ends
+        Call(190, 195, 1), Kernel(196, 216, 1),  # in step 1, which lasts until it ends
+        Call(200, 210, 2), Kernel(216, 230, 2),  # in step 2, whatever is going on on the GPU
+        Call(216, 220, 3), Kernel(401, 402, 3),
         Call(402, 403, 4), Kernel(404, 405, 4),
     )  # fmt: skip
     (found,) = table(kernel_sums, *many(), *rows).values()
-    assert filled(found) == {1: 20 + 14, 2: 1, 4: 1}
+    assert filled(found) == {1: 20, 2: 14 + 1, 4: 1}
+
+
+def test_the_host_may_be_many_steps_ahead() -> None:
+    """Steps of 10 ns on the host, each with a call of 3 ns and a kernel of 100 + its number."""
+    steps = [step(i, 10 * i, 10 * i + 10) for i in range(MIN_STEPS)]
+    calls = [Call(10 * i + 2, 10 * i + 5, i + 1) for i in range(MIN_STEPS)]
+    kernels = [Kernel(200 * i + 5, 200 * i + 105 + i, i + 1) for i in range(MIN_STEPS)]
+    (found,) = table(kernel_sums, *steps, *calls, *kernels).values()
+    assert found == [100 + i for i in range(MIN_STEPS)]
+    (found,) = table(call_sums, *steps, *calls, *kernels).values()
+    assert found == [3] * MIN_STEPS
 
 
 def test_keys_are_device_and_name() -> None:
@@ -256,11 +267,11 @@ def slow_tables(
             durations[i] += end - start
             for op in slow.ops:
                 call = slow.owner(op)
-                moment = call.start if call else op.start
-                if isinstance(op, Kernel) and op.pid == pid and start <= moment < end:
+                mine = slow.step_at(pid, call.start) == i if call else start <= op.start < end
+                if isinstance(op, Kernel) and op.pid == pid and mine:
                     kernels[op.device, op.name][i] += op.end - op.start
             for call in slow.calls:
-                if call.pid == pid and start <= call.start < end:
+                if call.pid == pid and slow.step_at(pid, call.start) == i:
                     calls[call.layer, call.name.removesuffix("_v2")][i] += call.end - call.start
     return dict(kernels), dict(calls), {(): durations}
 

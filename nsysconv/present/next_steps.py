@@ -18,7 +18,12 @@ _ROOM = WIDTH - len("; notes: 99")
 
 def lines_of(line: str) -> int:
     """Return how many rows of a screen a line takes."""
-    return max(1, len(wrap(line, WIDTH, subsequent_indent=INDENT)))
+    return max(1, len(wrap(_plain(line), WIDTH, subsequent_indent=INDENT)))
+
+
+def _plain(line: str) -> str:
+    # As a terminal shows it that has no arrows.
+    return line.replace("→", "->")
 
 
 def next_steps(
@@ -35,13 +40,13 @@ def next_steps(
     if why is not None and room > 1:
         line = f"→ why: {why}"
         for other in further:
-            line = f"{line}; {other}" if len(f"{line}; {other}") <= _ROOM else line
+            line = f"{line}; {other}" if len(_plain(f"{line}; {other}")) <= _ROOM else line
         yield one_line(line)
         room, why = room - lines_of(line), None
     if room < 2:
         table = f"nsysconv report {command} NAME"
         ways = (f"→ {why}; {table}", f"→ {why}") if why else (f"→ {table} ({_NAMES})", f"→ {table}")
-        fitting = [way for way in ways if len(way) <= WIDTH]
+        fitting = [way for way in ways if len(_plain(way)) <= WIDTH]
         if fitting or why or room == lines_of(ways[1]):
             yield one_line((fitting or ways[1:])[0], *said, "--open: a page")
         return
@@ -68,12 +73,12 @@ def next_steps(
 def tables_line(command: str) -> str:
     """Return the line on how to get a table."""
     line = f"→ a table: nsysconv report {command} NAME"
-    return f"{line} (--list: names)" if len(f"{line} (--list: names)") <= WIDTH else line
+    return f"{line} (--list: names)" if len(_plain(f"{line} (--list: names)")) <= WIDTH else line
 
 
 def one_line(*parts: str) -> str:
     """Return parts on one line; further ones that have no room are left out. None is cut off."""
     text = parts[0]
     for part in parts[1:]:
-        text = f"{text}; {part}" if len(f"{text}; {part}") <= WIDTH else text
+        text = f"{text}; {part}" if len(_plain(f"{text}; {part}")) <= WIDTH else text
     return text

@@ -429,9 +429,8 @@ def kernel_sums(timeline: Timeline, rule: StepRule = ANY_STEPS) -> Samples | Non
     found = _enough(timeline, rule)
     if found is None:
         return None
-    ops, found = timeline.ops, _of_launches(timeline, rule, found)
-    kernels = np.flatnonzero((ops.kind == OpKind.KERNEL) & ops.timed)
-    step = places(found, take(ops.pid, kernels), _launched(timeline, kernels))
+    ops = timeline.ops
+    kernels, step = _steps_of_kernels(timeline, found, _on_host(timeline, rule, found))
     kernels, step = kernels[step >= 0], step[step >= 0]
     name_id = timeline.profile.columns("kernel", ("name_id",))["name_id"]
     of_kernel = take(name_id, ops.row[kernels])
@@ -444,14 +443,28 @@ def kernel_sums(timeline: Timeline, rule: StepRule = ANY_STEPS) -> Samples | Non
 
 
 def steps_of_kernels(timeline: Timeline, rule: StepRule) -> tuple[list[Steps], Array, Array]:
-    """Return the steps as annotated, the timed kernels of the slice, and the place of each among the
-    steps of its process.
+    """Return the steps, the timed kernels of the slice, and the place of each among those of its process.
 
-    A kernel is of the annotation in which its API call starts, as `step_names_at` says; -1: of none.
+    A kernel is of the step that `kernel_sums` says; -1: of none.
     """
-    found, ops = annotated(timeline, rule), timeline.ops
+    found = steps(timeline, rule)
+    return found, *_steps_of_kernels(timeline, found, annotated(timeline, rule))
+
+
+def _steps_of_kernels(
+    timeline: Timeline, found: list[Steps], on_host: list[Steps]
+) -> tuple[Array, Array]:
+    # The results are the timed kernels, and the place of each among the steps of its process. The host
+    # may be several steps ahead of the GPU: a kernel whose call is known is where that starts there.
+    ops = timeline.ops
     kernels = np.flatnonzero((ops.kind == OpKind.KERNEL) & ops.timed)
-    return found, kernels, places(found, take(ops.pid, kernels), _launched(timeline, kernels))
+    pid, owner, moment = ops.pid[kernels], timeline.owner[kernels], ops.start[kernels]
+    step = np.full(len(kernels), -1, np.int64)
+    if not timeline.clocks_disagree:
+        step = places(found, pid, moment)
+    called = np.flatnonzero(owner >= 0)
+    step[called] = places(on_host, pid[called], timeline.calls.start[owner[called]])
+    return kernels, step
 
 
 def call_sums(timeline: Timeline, rule: StepRule = ANY_STEPS) -> Samples | None:
@@ -462,8 +475,8 @@ def call_sums(timeline: Timeline, rule: StepRule = ANY_STEPS) -> Samples | None:
     found = _enough(timeline, rule)
     if found is None:
         return None
-    calls, found = timeline.calls, _of_launches(timeline, rule, found)
-    step = places(found, calls.pid, calls.start)
+    calls = timeline.calls
+    step = places(_on_host(timeline, rule, found), calls.pid, calls.start)
     inside = np.flatnonzero((step >= 0) & timeline.calls_in_slice)
     group, (layers, name_ids) = factorize(take(calls.layer, inside), take(calls.name_id, inside))
     pairs, names = zip(layers.tolist(), name_ids.tolist(), strict=True), timeline.call_names
@@ -500,33 +513,20 @@ def _enough(timeline: Timeline, rule: StepRule) -> list[Steps] | None:
     return found if _length(found) >= MIN_STEPS else None
 
 
-def _of_launches(timeline: Timeline, rule: StepRule, found: list[Steps]) -> list[Steps]:
-    # Of steps that a kernel or graph ends the result has when their work was launched: the host may be
-    # several of them ahead. Those that ranges are begin and end for both.
-    if resolved(timeline, rule).range is not None:
-        return found
+def _on_host(timeline: Timeline, rule: StepRule, found: list[Steps]) -> list[Steps]:
+    # The same steps as threads saw them.
     of_host = {each.pid: each for each in annotated(timeline, rule)}
-    places = [[int(name.removeprefix("step ")) - 1 for name in mine.name] for mine in found]
-    return [
-        of_host[mine.pid].take(np.array(place, np.int64))
-        for mine, place in zip(found, places, strict=True)
-    ]
+    result = []
+    for mine in found:
+        host = of_host[mine.pid]
+        place = {key: i for i, key in enumerate(zip(host.name, host.occurrence, strict=True))}
+        same = [place[key] for key in zip(mine.name, mine.occurrence, strict=True)]
+        result.append(host.take(np.array(same, np.int64)))
+    return result
 
 
 def _length(found: list[Steps]) -> int:
     return max(map(len, found), default=0)
-
-
-def _launched(timeline: Timeline, which: Array) -> Array:
-    # The result is when the calls of the operations started, as far as it is known. Otherwise it is
-    # when the operations started, if that is on the clock of the steps, or MISSING.
-    owner = timeline.owner[which]
-    called = owner >= 0
-    moment: Array = timeline.ops.start[which]
-    if timeline.clocks_disagree:
-        moment[:] = MISSING
-    moment[called] = timeline.calls.start[owner[called]]
-    return moment
 
 
 def places(found: list[Steps], pid: Array, moment: Array) -> Array:
