@@ -185,6 +185,11 @@ def test_what_is_ignored_is_said(tmp_path: Path) -> None:
     assert "2. launch_bound" in whole
     assert "launch_bound" not in less.replace("left out: launch_bound", "")
     assert "left out: launch_bound" in less
+    # However long the path is.
+    (far := tmp_path / ("x" * 60)).mkdir()
+    copied = far / shutil.copyfile(BASIC, far / BASIC.name)
+    assert "left out: launch_bound" in "\n".join(
+        check_size(run(str(copied), "--ignore", "launch_bound", cwd=tmp_path)))
     refused = run(str(BASIC), "--ignore", "nosuch", cwd=tmp_path)
     assert (refused.status, "no check 'nosuch'" in refused.err) == (2, True)
     alone = run("report", str(BASIC), "findings", "--ignore", "launch_bound", cwd=tmp_path)

@@ -477,7 +477,7 @@ def test_samples_hold_only_what_is_in_the_slice() -> None:
     from nsysconv.timeline.sliced import sliced
     from nsysconv.timeline.steps import call_sums, kernel_sums, step_durations
 
-    rows = [*steps(1, *[50] * 21), Call(70, 71, 99, name="cudaFree")]
+    rows = [*steps(1, *[50] * 21), Call(63, 64, 99, name="cudaFree")]
     with opened(*rows) as profile:
         found = sliced(profile.timeline, Slice(skip_first=1))
         for sampled, value in ((step_durations, 60), (kernel_sums, 50)):

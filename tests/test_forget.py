@@ -195,6 +195,19 @@ def test_the_file_becomes_smaller(large: Path, tmp_path: Path) -> None:
     assert labels(path)[-1] == "next"
 
 
+def test_what_a_killed_one_did_not_cut_off_is_given_back(large: Path, tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    shutil.copyfile(large, path)
+    api.forget(path, keep=3)
+    size = path.stat().st_size
+    with path.open("ab") as file:
+        file.write(bytes(large.stat().st_size - size))
+    assert check(path) == []
+    api.forget(path, keep=3)
+    assert path.stat().st_size == size
+    assert check(path) == []
+
+
 # Says when it begins to write.
 _FORGETS = """
 import sys
@@ -258,8 +271,9 @@ def test_in_postgresql(database: Location) -> None:
 
 
 def test_reports_kept_in_postgresql(database: Location, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nsysconv.api.kept_reports.FEWEST_RUNS", 1)
     write_run(database, "computed", 20)
     api.import_files(BASIC, database)  # which keeps those of all profiles
     kept = [report.rows() for report in api.history(database)]
-    monkeypatch.setattr("nsysconv.api.kept_reports.queries.compute_reports", None)
+    monkeypatch.setattr("nsysconv.queries.compute_reports", None)
     assert [report.rows() for report in api.history(database)] == kept

@@ -15,6 +15,7 @@ from run_command import run
 from small_store import Kernel, Range, write
 
 from nsysconv import api, queries
+from nsysconv.api import kept_reports as keeping
 from nsysconv.api.diffing import compared_columns
 from nsysconv.diff.history import trend
 from nsysconv.diff.rows import measures_of
@@ -320,6 +321,7 @@ def altered(store: Path, sql: str) -> None:
 def test_what_an_import_keeps_is_what_reports_say(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(keeping, "FEWEST_RUNS", 1)
     store = tmp_path / "runs.db"
     files = ("basic-3.25.0", "nccl-3.25.0", "graphs-3.4.0", "no_gpu-3.25.0")
     api.import_files([*(NSYS / f"{name}.sqlite" for name in files), TRAINING], store)
@@ -338,6 +340,7 @@ def test_what_an_import_keeps_is_what_reports_say(
 def test_what_another_program_kept_is_computed_and_kept_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(keeping, "FEWEST_RUNS", 1)
     store = tmp_path / "runs.db"
     api.import_files(NSYS / "basic-3.25.0.sqlite", store)
     expected = both(store)
@@ -351,6 +354,15 @@ def test_what_another_program_kept_is_computed_and_kept_anew(
         row["run_count"] for row in expected[0]]  # fmt: skip
 
 
+def test_a_store_of_few_runs_keeps_nothing(tmp_path: Path) -> None:
+    write_runs(tmp_path / "runs.db", [1_000] * (keeping.FEWEST_RUNS - 2))
+    for name, count in (("basic-3.25.0", 0), ("basic-3.4.0", keeping.FEWEST_RUNS)):
+        api.import_files(NSYS / f"{name}.sqlite", tmp_path / "runs.db")
+        with closing(sqlite3.connect(tmp_path / "runs.db")) as connection:
+            asked = "SELECT count(DISTINCT profile_id) FROM kept_report"
+            assert connection.execute(asked).fetchone() == (count,)
+
+
 def test_a_profile_that_goes_meanwhile_has_nothing_kept(tmp_path: Path) -> None:
     write_runs(tmp_path / "runs.db", [1_000])
     with reading(tmp_path / "runs.db") as store, pytest.raises(InUseError):
@@ -362,8 +374,9 @@ def test_of_large_profiles_nothing_is_kept(tmp_path: Path) -> None:
     write_runs(store, [[1_000], [1_000, 500]])
     with writing(store) as writer:
         # Two steps with a kernel each are four rows, with two each six.
-        writer.keep_reports(Lacking("this", 4), lambda store, n: {"steps": store.profile(n).ref.label})
-        writer.keep_reports(Lacking("this", 4), lambda store, n: {"steps": "again"})
+        lacking = Lacking(lambda: "this", 4)
+        writer.keep_reports(lacking, lambda store, n: {"steps": store.profile(n).ref.label})
+        writer.keep_reports(lacking, lambda store, n: {"steps": "again"})
         assert writer.keep_checksums() == ""
     with reading(store) as opened:
         assert [*kept_reports(opened, "this", ["steps"])] == [(1, "steps", "run0")]

@@ -98,7 +98,7 @@ def test_copies_without_kernels_are_answered(folder: Path) -> None:
     """Of 16 us; when the GPU was idle is not known without kernels."""
     copies = f"{PROCESS.pid}_memory_copy_trace.csv"
     lines = run(copies, cwd=folder).out.splitlines()
-    assert lines[0] == "TARGET has memory copies, and no kernels are recorded: idle time is unknown."
+    assert lines[0] == f"{copies} has memory copies, and no kernels are recorded: idle time is unknown."
     assert [line.split() for line in lines[3:5]] == [
         ["8.00", "\N{MICRO SIGN}s", "50.0", "%", "DtoH"],
         ["4.00", "\N{MICRO SIGN}s", "25.0", "%", "HtoD"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -175,14 +176,16 @@ def test_programs_get_rows(tmp_path: Path) -> None:
 
 def test_a_profile_of_metrics_alone_answers_with_them(tmp_path: Path) -> None:
     path = FIXTURES / "nvprof_log" / "odd-metrics.csv"
-    lines = run(str(path), cwd=tmp_path).out.splitlines()
-    assert lines[0] == "TARGET has hardware counter metrics, but no timeline of GPU work."
-    assert lines[3].startswith("→ all of it: nsysconv report TARGET metrics; notes: kernels-serialized")
+    shutil.copyfile(path, tmp_path / path.name)
+    lines = run(path.name, cwd=tmp_path).out.splitlines()
+    assert lines[0] == f"{path.name} has hardware counter metrics, but no timeline of GPU work."
+    all_of_it = f"→ all of it: nsysconv report {path.name} metrics; notes: kernels-serialized"
+    assert lines[3].startswith(all_of_it)
     assert re.search(r"^achieved_occupancy +0\.500 +0\.500$", "\n".join(lines), re.MULTILINE)
     last = " ".join("\n".join(lines).rpartition("\n\n")[2].split())
     assert last.startswith("8 core reports need a time line: overview, api_vs_kernel, kernels, ")
     assert "`nvprof -o FILE …`" in last
-    assert run("report", str(path), cwd=tmp_path).out.splitlines() == lines
+    assert run("report", path.name, cwd=tmp_path).out.splitlines() == lines
 
 
 def test_metrics_are_on_the_page(tmp_path: Path) -> None:

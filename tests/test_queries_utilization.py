@@ -245,7 +245,7 @@ def test_rows_by_something_else() -> None:
         with pytest.raises(UsageError, match="no rows by 'rank'"):
             profile.report("gpu_utilization", by="rank")
         with pytest.raises(UsageError, match="none of these reports has rows by step"):
-            profile.report("kernels", by="step")
+            profile.report("transfers", by="step")
 
 
 def test_without_kernels_it_is_not_recorded() -> None:

@@ -310,7 +310,7 @@ def test_prose_that_there_are_not(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no rows by 'day'"):
         api.report_on(store, ["kernels"], by="day")
     with pytest.raises(UsageError, match="none of these reports has rows by step"):
-        api.report_on(store, ["kernels"], by="step")
+        api.report_on(store, ["transfers"], by="step")
     with pytest.raises(UsageError, match="no profile of rank 7"):
         api.report_on(store, ["kernels"], slice=api.Slice(ranks=(7,)))
 

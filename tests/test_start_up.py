@@ -68,8 +68,8 @@ ONLY = {
     "pyarrow.compute": LOGS | EXPORTS,
     "pyarrow.parquet": {"export --to parquet"},
     "pyarrow.dataset": set[str](),
-    # 8 ms. `np.unique` loads it; timeline.statistics.distinct does not. An import keeps two reports.
-    "numpy.ma": {"report -o page.html", "import of an nsys report"},
+    # 8 ms. `np.unique` loads it; timeline.statistics.distinct does not.
+    "numpy.ma": {"report -o page.html"},
     # Only a diff of repeats draws samples.
     "numpy.random": {"diff of two stores"},
     "numpy.fft": set[str](),

@@ -112,10 +112,10 @@ def test_why_a_store_could_not_be_written_is_found_out(
     """SQLite says `disk I/O error` for all of them."""
     before = contents(folder)
 
-    def refuses(descriptor: int, data: bytes, place: int) -> int:
+    def refuses(descriptor: int, data: bytes) -> int:
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(os, "pwrite", refuses)
+    monkeypatch.setattr(os, "write", refuses)
     error = failing(folder / "old.db")
     assert isinstance(error, UsageError)
     assert error.what.startswith(REASONS[number])

@@ -1,4 +1,4 @@
-"""Short reports that an import keeps in the store, for a history of runs by the thousand.
+"""Short reports that an import keeps in a store of many runs, for a history of runs by the thousand.
 
 A report on a run of a few thousand events takes 20 ms, and reading what is kept of it 0.1 ms. What other
 code has computed, or of a large profile, is not kept: a history computes it, as it does other reports.
@@ -14,21 +14,18 @@ from pathlib import Path
 from typing import Any
 
 import nsysconv
-from nsysconv import queries
 from nsysconv.api.targets import Say, silent
-from nsysconv.diff import rows
-from nsysconv.queries.columns import PROFILE
-from nsysconv.queries.contract import Request
 from nsysconv.store import kept_reports
 from nsysconv.store.read import Profile, Store
 from nsysconv.store.write import Writer
 from nsysconv.timeline.slices import StepRule
-from nsysconv.timeline.timeline import Timeline
 
 STEPS = "steps"
 _KEPT = (STEPS, "overview")
 MANY = 100
 """So many profiles take seconds to compute."""
+FEWEST_RUNS = 20
+"""A store of fewer is soon computed; imports into it keep nothing."""
 # Of more events the import would take a tenth longer.
 _MOST_EVENTS = 200_000
 # What makes these values: the store's columns, what is derived of them, and the reports.
@@ -39,17 +36,23 @@ Rows = Sequence[Mapping[str, Any]]
 
 def computed(profile: Profile, names: Sequence[str], rule: StepRule) -> dict[str, Rows]:
     """Return the rows of reports on a profile; of steps a row by rank, and none without annotations."""
+    # Most imports keep nothing, and load none of these.
+    from nsysconv import queries
+    from nsysconv.diff import rows
+    from nsysconv.queries.columns import PROFILE
+    from nsysconv.queries.contract import Request
+    from nsysconv.timeline.timeline import Timeline
+
+    def unlabeled(row: dict[str, Any]) -> dict[str, Any]:
+        # In another store the profile may have another label.
+        return {name: value for name, value in row.items() if name != PROFILE.name}
+
     request = Request(steps=rule)
     reports = queries.compute_reports([(name, request) for name in names], Timeline(profile))
     found = dict(zip(names, reports, strict=True))
     if STEPS in found:
         found[STEPS] = rows.steps_per_rank(rows.without_unannotated(found[STEPS]))
-    return {name: [_unlabeled(row) for row in report.rows()] for name, report in found.items()}
-
-
-def _unlabeled(row: dict[str, Any]) -> dict[str, Any]:
-    # In another store the profile may have another label.
-    return {name: value for name, value in row.items() if name != PROFILE.name}
+    return {name: [unlabeled(row) for row in report.rows()] for name, report in found.items()}
 
 
 def keep(writer: Writer, say: Say = silent) -> None:
@@ -67,7 +70,7 @@ def keep(writer: Writer, say: Say = silent) -> None:
             return {}  # it is gone, or a history will say why: the import is done whatever a report does
         return {name: json.dumps(rows) for name, rows in found.items()}
 
-    writer.keep_reports(kept_reports.Lacking(_program(), _MOST_EVENTS), as_json)
+    writer.keep_reports(kept_reports.Lacking(_program, _MOST_EVENTS, FEWEST_RUNS), as_json)
 
 
 def kept(store: Store, names: Sequence[str], rule: StepRule) -> dict[int, dict[str, Rows]]:

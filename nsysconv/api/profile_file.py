@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, TypedDict, TypeVar
 
 from nsysconv import record, schema
-from nsysconv.api import kept_reports
 from nsysconv.api.inputs import Input
 from nsysconv.api.targets import Say, silent
 from nsysconv.errors import InputError, NoProfileError, NsysconvError, StrictError, UsageError
@@ -324,9 +323,7 @@ def import_input(
             if origin.identity in known:
                 raise AlreadyStored(origin.identity)
             imported = _import_files(item, probes, importer, origin, writer, options)
-            examined = _examined(imported, writer)
-            kept_reports.keep(writer)
-            return FileResult(item.path, examined)
+            return FileResult(item.path, _examined(imported, writer))
     except (InputError, StrictError) as error:
         if not error.where:
             error.where = " + ".join(item.shown)

@@ -47,8 +47,11 @@ def next_steps(
         table = f"nsysconv report {command} NAME"
         ways = (f"→ {why}; {table}", f"→ {why}") if why else (f"→ {table} ({_NAMES})", f"→ {table}")
         fitting = [way for way in ways if len(_plain(way)) <= WIDTH]
-        if fitting or why or room == lines_of(ways[1]):
-            yield one_line((fitting or ways[1:])[0], *said, "--open: a page")
+        line = one_line((fitting or ways[1:])[0], *said, "--open: a page")
+        if said and said[0] not in line:
+            yield cut_off(said[0], WIDTH)
+        elif fitting or why or room == lines_of(ways[1]):
+            yield line
         return
     yield one_line(tables_line(command), "a page: add --open")
     room -= lines_of(tables_line(command))

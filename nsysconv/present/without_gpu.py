@@ -189,6 +189,7 @@ def _brief_table(report: Section, command: str) -> Section:
     more = [f"{left_out} columns more"] if left_out else []
     more += [f"notes: {', '.join(note.slug for note in report.notes)}"] if report.notes else []
     lines.append(one_line(f"→ all of it: nsysconv report {command} metrics", *more))
+    lines += [each for each in more if each not in lines[-1]]
     table = None if report.table is None else report.table.select([c.name for c in columns])
     texts = (Text("", tuple(lines), laid_out=True),)
     return replace(report, columns=tuple(columns), table=table, texts=texts, notes=())

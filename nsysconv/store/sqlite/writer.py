@@ -157,13 +157,19 @@ class SqliteWriter(Writer):
         pass  # since the transaction began
 
     def give_back_space(self) -> int:
-        """Have SQLite write the file anew where it has free pages; a kill leaves it as it was."""
-        if not self._connection.number("PRAGMA freelist_count"):
+        """Have SQLite write the file anew where it has free pages; a kill leaves it as it was.
+
+        Killed between its end and the cut of the file, it leaves pages behind the last one.
+        """
+        count, free, size = (
+            self._connection.number(f"PRAGMA {name}")
+            for name in ("page_count", "freelist_count", "page_size")
+        )
+        before = self._path.stat().st_size
+        if not free and before <= count * size:
             return 0
-        before = self._connection.number("PRAGMA page_count")
         self._connection.execute("VACUUM")
-        freed = before - self._connection.number("PRAGMA page_count")
-        return freed * self._connection.number("PRAGMA page_size")
+        return before - self._path.stat().st_size
 
 
 class _Adding(SqliteWriter):
