@@ -173,8 +173,8 @@ POSIX_ONLY = frozenset({
     "test_docs_ci", "test_export", "test_faults_found", "test_faults_surroundings", "test_forget",
     "test_hostile", "test_import_parallel", "test_importer_connections", "test_importer_kineto_damage",
     "test_importer_nsys_paths", "test_importer_nsys_rep_secrets", "test_importer_nsys_untouched",
-    "test_mcp", "test_page_reader_descriptors", "test_partials", "test_portable", "test_script_ends", "test_sql",
-    "test_store_atomic", "test_store_foreign", "test_store_interrupted", "test_store_network",
+    "test_mcp", "test_page_reader_descriptors", "test_partials", "test_portable", "test_script_ends",
+    "test_sql", "test_store_atomic", "test_store_foreign", "test_store_interrupted", "test_store_network",
     "test_store_publish", "test_store_refused", "test_threads", "test_workers",
 })  # fmt: skip
 collect_ignore = [f"{name}.py" for name in POSIX_ONLY] if os.name == "nt" else []
