@@ -514,7 +514,7 @@ def test_rows_do_not_mind_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
     base[2], other[5, 3] = 0, math.nan
     sides = deviations(base), deviations(other)
     whole = step_half_widths(*sides, 0.01)
-    monkeypatch.setattr(noise, "_CELLS_AT_ONCE", 200)
+    monkeypatch.setattr(noise, "CELLS_AT_ONCE", 200)
     assert np.isnan(whole).tolist() == [row in (2, 5) for row in range(7)]
     assert step_half_widths(*sides, 0.01).tolist() == pytest.approx(whole.tolist(), nan_ok=True)
     for row in range(7):

@@ -70,7 +70,7 @@ def test_lanes_found_piecewise_are_the_same(intervals: Intervals, find: lanes.Fi
     start, end = columns(intervals)
     order = lanes.time_order(start, end - start)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lanes, "_PIECE", 2)
+        patch.setattr(lanes, "PIECE", 2)
         found = lanes.spread(find, start, end - start, order)
     assert found.tolist() == find(start, end)[order].tolist()
 
@@ -106,7 +106,7 @@ def test_time_order(intervals: Intervals, piece: int) -> None:
     """Sorted a few at a time, it is the order that sorting all gives."""
     start, end = columns(intervals)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lanes, "_PIECE", piece)
+        patch.setattr(lanes, "PIECE", piece)
         assert lanes.time_order(start, end - start).tolist() == in_time(intervals)
 
 
@@ -115,7 +115,7 @@ def test_time_order_of_several_tables(tables: list[Intervals], piece: int) -> No
     intervals = [interval for table in tables for interval in table]
     start, end = columns(intervals)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lanes, "_PIECE", piece)
+        patch.setattr(lanes, "PIECE", piece)
         found = lanes.time_order(start, end - start, [len(table) for table in tables])
     assert found.tolist() == in_time(intervals)
 
@@ -124,5 +124,5 @@ def test_late_rows_keep_the_order_of_time() -> None:
     """Pieces of two: 9 waits for all others, 3 for the 1 and 2 behind it."""
     start = np.array([9, 0, 3, 1, 2, 4], np.int64)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lanes, "_PIECE", 2)
+        patch.setattr(lanes, "PIECE", 2)
         assert lanes.time_order(start, np.zeros(6, np.int64)).tolist() == [1, 3, 4, 2, 5, 0]

@@ -116,10 +116,10 @@ def test_number_of_rows_at_a_time_changes_no_event(
         return [str(event) for event in document(made.path)["traceEvents"]]
 
     at_once = events("whole")
-    monkeypatch.setattr(columns, "_ROWS", 3)
-    monkeypatch.setattr(lanes, "_PIECE", 2)
+    monkeypatch.setattr(columns, "ROWS_AT_ONCE", 3)
+    monkeypatch.setattr(lanes, "PIECE", 2)
     monkeypatch.setattr(arrays, "BLOCK", 2)
-    monkeypatch.setattr(layout, "_FEW_GROUPS", few_groups)
+    monkeypatch.setattr(layout, "FEW_GROUPS", few_groups)
     by_threes = events("pieces")
     assert sorted(by_threes) == sorted(at_once)
     assert by_threes != at_once

@@ -54,7 +54,7 @@ def test_none_is_kept_after_an_error(pool: ConnectionPool, sql: str) -> None:
 
 def test_each_select_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also one on a connection that was kept."""
-    monkeypatch.setattr(probe, "_SELECT_SECONDS", 0.3)
+    monkeypatch.setattr(probe, "SELECT_SECONDS", 0.3)
     with closing(ConnectionPool(BASIC, 5_000_000_000)) as long:
         assert long._seconds == 5_000.3
     with closing(ConnectionPool(BASIC, 0)) as pool:

@@ -519,7 +519,7 @@ def test_rows_by_powers_of_a_page_end_in_time(
     changed: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, table: str
 ) -> None:
     """Each of twelve new pages is all children of the one before: 57^13 pages of rows in 6 KB."""
-    monkeypatch.setattr(probe, "_SELECT_SECONDS", 0.5)
+    monkeypatch.setattr(probe, "SELECT_SECONDS", 0.5)
     source = _pages(changed(BASIC))
     pages, root, leaf = _kernels(source)
     powers(pages, 1 if table == "sqlite_schema" else root.number, leaf, 12)

@@ -292,7 +292,7 @@ def test_what_only_an_examination_can_tell_is_not_called_sound(rows: list[Any]) 
 
 def test_blocks_are_parts_of_the_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where the numbers of one block fit in 32 bits and those of the next do not."""
-    monkeypatch.setattr("nsysconv.store.read._ROWS_OF_BLOCK", 2)
+    monkeypatch.setattr("nsysconv.store.read.ROWS_OF_BLOCK", 2)
     with opened(*launched((10, 20), (30, 40), (5 * S, 6 * S), (7 * S, 7 * S + 1))) as profile:
         stored: Profile = profile.timeline.profile
         names = ["start_ns", "dur_ns", "pid", "correlation_id"]

@@ -82,7 +82,7 @@ _PAIRED_CORRELATION = 0.5
 _ROUNDING = 1e-12
 _TRIMMED = 10
 """One value in this many is cut at either end."""
-_CELLS_AT_ONCE = 1 << 22
+CELLS_AT_ONCE = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -401,7 +401,7 @@ def step_half_widths(base: Array, other: Array, noise: float) -> Array:
     if min(base.shape[1], other.shape[1]) < MIN_STEPS:
         return halves
     rows = np.flatnonzero(np.isfinite(base.sum(axis=1)) & np.isfinite(other.sum(axis=1)))
-    at_once = max(1, _CELLS_AT_ONCE // max(base.shape[1], other.shape[1]))
+    at_once = max(1, CELLS_AT_ONCE // max(base.shape[1], other.shape[1]))
     for first in range(0, len(rows), at_once):
         some = rows[first : first + at_once]
         halves[some] = _half_widths(base[some], other[some], noise)
@@ -480,7 +480,7 @@ def _cosines(values: Array, count: int) -> Array:
     steps = values.shape[1]
     coefficients = np.zeros((len(values), count))
     frequency = np.pi / steps * np.arange(1, count + 1)
-    at_once = max(1, _CELLS_AT_ONCE // count)
+    at_once = max(1, CELLS_AT_ONCE // count)
     for first in range(0, steps, at_once):
         some = values[:, first : first + at_once]
         middle = np.arange(first, first + some.shape[1]) + 0.5

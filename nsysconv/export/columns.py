@@ -20,7 +20,7 @@ from nsysconv.store.read import Profile
 
 Array = np.ndarray
 
-_ROWS = 1 << 13
+ROWS_AT_ONCE = 1 << 13
 """Rows that are read, and written, at a time: what is made of them stays in the cache."""
 _CHARACTERS = 1 << 26
 """Of names, in rows that are written at a time: what is made of them is a few times as large."""
@@ -188,7 +188,7 @@ def _offsets(texts: pa.Array) -> Array:
 
 def row_slices(length: int, longest_name: int = 0) -> Iterator[slice]:
     """Yield slices that cover 0..length-1, shorter where names may have many characters."""
-    rows = max(min(_ROWS, _CHARACTERS // max(longest_name, 1)), 1)
+    rows = max(min(ROWS_AT_ONCE, _CHARACTERS // max(longest_name, 1)), 1)
     for low in range(0, length, rows):
         yield slice(low, min(low + rows, length))
 
@@ -201,7 +201,9 @@ class TableReader:
         constants = profile.constants(table)
         self._names = [name for name in names if name not in constants]
         self._constants = {name: constants[name] for name in names if name in constants}
-        self._batches = prefetched(map(_event_columns, profile.batches(table, _ROWS, self._names)))
+        self._batches = prefetched(
+            map(_event_columns, profile.batches(table, ROWS_AT_ONCE, self._names))
+        )
         self._order = order
         self._done = 0
         self._read = 0

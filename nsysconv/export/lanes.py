@@ -19,7 +19,7 @@ Array = np.ndarray
 Find = Callable[[Array, Array], Array]
 """Finds the lanes of intervals by their starts and ends."""
 
-_PIECE = 1 << 18
+PIECE = 1 << 18
 _NEVER = int(np.iinfo(np.int64).max)
 
 
@@ -43,7 +43,7 @@ def time_order(start: Array, dur: Array, sizes: Sequence[int] | None = None) -> 
 def _nearly_sorted(start: Array, dur: Array) -> Array:
     # The sort goes piece by piece, which takes little memory. Rows that start no earlier than a row of
     # a later piece wait for the next piece.
-    pieces = np.arange(0, len(start), _PIECE)
+    pieces = np.arange(0, len(start), PIECE)
     # `following` has the least start of all later pieces.
     least = np.minimum.reduceat(start, pieces) if len(pieces) else start
     following = np.append(np.minimum.accumulate(least[::-1])[::-1], _NEVER)
@@ -51,11 +51,11 @@ def _nearly_sorted(start: Array, dur: Array) -> Array:
     waiting, low = np.empty(0, np.int32), 0
     while low < len(start):
         # At least as many new rows are added as wait, so that waiting rows are not sorted too often.
-        count = 1 + len(waiting) // _PIECE
-        rows = np.arange(low, min(low + count * _PIECE, len(start)), dtype=np.int32)
+        count = 1 + len(waiting) // PIECE
+        rows = np.arange(low, min(low + count * PIECE, len(start)), dtype=np.int32)
         low += len(rows)
         rows = np.concatenate((waiting, rows))
-        ready = start[rows] < following[-(-low // _PIECE)]
+        ready = start[rows] < following[-(-low // PIECE)]
         waiting, rows = rows[~ready], rows[ready]
         result[done : done + len(rows)] = rows[_sorted(start[rows], dur[rows])]
         done += len(rows)
@@ -78,7 +78,7 @@ def _sorted(start: Array, dur: Array) -> Array:
 def _merged(start: Array, dur: Array, orders: Sequence[tuple[int, Array]]) -> Array:
     # The merge goes window by window of time. Each of `orders` has the offset of its table's rows.
     base, longest = max(orders, key=lambda pair: len(pair[1]))
-    times = distinct(start[base + longest[_PIECE::_PIECE]]).tolist()
+    times = distinct(start[base + longest[PIECE::PIECE]]).tolist()
     edges = [
         [
             0,
@@ -104,7 +104,7 @@ def _merged(start: Array, dur: Array, orders: Sequence[tuple[int, Array]]) -> Ar
 def spread(find: Find, start: Array, dur: Array, order: Array) -> Array:
     """Return the lanes of intervals in the `order` of time, found in little memory."""
     lane = np.broadcast_to(np.int32(0), len(order))
-    low, size = 0, _PIECE
+    low, size = 0, PIECE
     while low < len(order):
         rows = order[low : low + size]
         begin = start[rows]
@@ -121,7 +121,7 @@ def spread(find: Find, start: Array, dur: Array, order: Array) -> Array:
             if lane.strides == (0,):
                 lane = np.zeros(len(order), np.int32)
             lane[low : low + len(begin)] = lanes
-        low, size = low + len(begin), _PIECE
+        low, size = low + len(begin), PIECE
     return lane
 
 

@@ -30,7 +30,7 @@ Array = np.ndarray
 _MOST_KEPT = 1 << 21
 # For so few groups, a search through all rows per group takes less memory than a sort, and no more
 # time.
-_FEW_GROUPS = 16
+FEW_GROUPS = 16
 
 NO_FLOW = -1
 """Of an operation: no arrow ends there."""
@@ -284,7 +284,7 @@ def _find_lanes(
 def _members(group: Array, count: int) -> Iterable[Any]:
     if count == 1:
         return [slice(None)]
-    if count <= _FEW_GROUPS:
+    if count <= FEW_GROUPS:
         return (group == index for index in range(count))
     return by_group(group, count)
 

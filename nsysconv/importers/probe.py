@@ -49,7 +49,7 @@ _IS_PLAIN = "type='table' AND sql LIKE 'CREATE TABLE %'"
 
 # A select may scan all of a source. What takes longer than this is damage, such as pages that refer to
 # each other.
-_SELECT_SECONDS = 10.0
+SELECT_SECONDS = 10.0
 _SECONDS_PER_MEGABYTE = 1.0
 _WATCHDOG_SECONDS = 0.25
 
@@ -339,7 +339,7 @@ class ConnectionPool:
         # The file is opened as immutable, so that SQLite writes nothing beside it and takes no locks.
         self._path = path
         self._uri = f"file:{quote(os.fsencode(path.absolute()))}?mode=ro&immutable=1"
-        self._seconds = _SELECT_SECONDS + size / 1e6 * _SECONDS_PER_MEGABYTE
+        self._seconds = SELECT_SECONDS + size / 1e6 * _SECONDS_PER_MEGABYTE
         self._idle: list[sqlite3.Connection] = []
         self._deadlines: dict[sqlite3.Connection, float] = {}
         # Reentrant: the garbage collector may end a forgotten select while this thread holds it.

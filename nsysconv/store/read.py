@@ -35,7 +35,7 @@ from nsysconv.threads import Threads
 _ROWS_PER_THREAD = 200_000
 _MAX_THREADS = 8
 # A block has so many rows, and the memory for reading grows with it.
-_ROWS_OF_BLOCK = 1 << 15
+ROWS_OF_BLOCK = 1 << 15
 # Up to so many names are queried by id; for more, all names are read.
 _MANY_NAMES = 5_000
 # These columns are int64 even if all values are small.
@@ -174,7 +174,7 @@ class Profile:
 
     def _found_at_import(self) -> Examination:
         found: dict[tuple[str, int], list[Array]] = {}
-        for batch in self.batches(schema.implausible.name, _ROWS_OF_BLOCK, _IMPLAUSIBLE):
+        for batch in self.batches(schema.implausible.name, ROWS_OF_BLOCK, _IMPLAUSIBLE):
             table = np.array(batch.column(0).to_pylist())
             reason, place = map(values_of, batch.columns[1:])
             for key in {*zip(table.tolist(), reason.tolist(), strict=True)}:
@@ -259,16 +259,16 @@ class Profile:
         """
         cached, constants = self._columns.get(table, {}), self.constants(table)
         if cached.keys() >= set(names):
-            for low in range(0, len(cached[names[0]]), _ROWS_OF_BLOCK):
-                some = slice(low, low + _ROWS_OF_BLOCK)
+            for low in range(0, len(cached[names[0]]), ROWS_OF_BLOCK):
+                some = slice(low, low + ROWS_OF_BLOCK)
                 yield {n: cached[n][some].astype(np.int64, copy=False) for n in names}
             return
         extent = self.extents[table]
         stored = [name for name in names if name not in constants] or [names[0]]
         columns = [schema.metadata.tables[table].c[name] for name in stored]
         with self._store.connect() as connection:
-            for low in range(extent.first_id, extent.last_id + 1, _ROWS_OF_BLOCK):
-                high = min(low + _ROWS_OF_BLOCK - 1, extent.last_id)
+            for low in range(extent.first_id, extent.last_id + 1, ROWS_OF_BLOCK):
+                high = min(low + ROWS_OF_BLOCK - 1, extent.last_id)
                 for values in connection.columns(columns, self.id, low, high):
                     found = dict(zip(stored, values, strict=True))
                     for name in set(names) - found.keys():
