@@ -36,7 +36,7 @@ KINDS = tuple(EVENT_KINDS)
 AT_ONCE = 1 << 17
 """About so many events of a lane are looked at together."""
 
-_CALL, _RANGE, _OPERATOR = range(len(OpKind), len(KINDS))
+CALL, _RANGE, _OPERATOR = range(len(OpKind), len(KINDS))
 OP_NAMES = ("[kernel]", "[memcpy]", "[memset]", "[UM]", "[graph launch]")
 """What operations are called that have no name of their own, by OpKind."""
 
@@ -165,7 +165,7 @@ def lanes(timeline: Timeline, request: Request, named: Labels) -> Iterator[tuple
 def event_ids(timeline: Timeline, kinds: Array, places: Array) -> Array:
     """Return the ids of events by their kinds and places."""
     ids = places.astype(np.int64) + 1
-    of_calls = kinds == _CALL
+    of_calls = kinds == CALL
     if of_calls.any():  # whose places are those in Timeline.calls
         ids[of_calls] = timeline.calls.row[places[of_calls]] + 1
     return ids
@@ -180,9 +180,9 @@ def event_time(timeline: Timeline, event: str) -> tuple[int, int] | None:
     row, place = int(number) - 1, KINDS.index(kind)
     ops, calls = timeline.ops, timeline.calls
     events: GpuOps | ApiCalls | Spans
-    if place < _CALL:
+    if place < CALL:
         events, which = ops, ops.timed & (ops.kind == place) & (ops.row == row)
-    elif place == _CALL:
+    elif place == CALL:
         events, which = calls, calls.row == row
     else:
         events = ranges(timeline) if place == _RANGE else operators(timeline)
@@ -238,7 +238,7 @@ def _threads(
     places: dict[int, Mapping[tuple[int, int], Array]] = {}
     for kind, spans in _spans_of(timeline, request).items():
         events[kind], places[kind] = spans, _by_thread(spans, timeline.holds(spans))
-    events[_CALL], places[_CALL] = calls, dict(zip(calls.threads, of_calls, strict=True))
+    events[CALL], places[CALL] = calls, dict(zip(calls.threads, of_calls, strict=True))
     for pid, tid in sorted({key for by_thread in places.values() for key in by_thread}):
         mine = {kind: of[pid, tid] for kind, of in places.items() if len(of.get((pid, tid), ()))}
         kinds = [(events[kind].start, which) for kind, which in mine.items()]

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from nsysconv.queries.columns import DEVICE, PID, PROFILE, RANK, TID, count_column, duration_column
 from nsysconv.queries.contract import Array, Request
-from nsysconv.queries.event_lanes import KINDS, Labels, labels, op_labels
+from nsysconv.queries.event_lanes import (
+    CALL,
+    KINDS,
+    Labels,
+    Lane,
+    LaneEvents,
+    event_ids,
+    labels,
+    lanes,
+)
 from nsysconv.regex import regular_expression
 from nsysconv.report import MISSING, Column, Report, Unit, report_table
-from nsysconv.timeline.annotations import operators, ranges, shown_operators, shown_ranges
-from nsysconv.timeline.arrays import Columns, indices
-from nsysconv.timeline.events import event_id
+from nsysconv.timeline.arrays import distinct
 from nsysconv.timeline.range_names import EXACT
 from nsysconv.timeline.steps import step_names_at
 from nsysconv.timeline.timeline import Timeline
@@ -45,21 +53,6 @@ COUNT_COLUMNS = (
 )
 
 
-@dataclass(frozen=True)
-class _Events(Columns):
-    # `launched` is when the host launched an operation, else when the event began.
-    kind: Array
-    row: Array
-    label: Array
-    start: Array
-    end: Array
-    pid: Array
-    device: Array
-    stream: Array
-    tid: Array
-    launched: Array
-
-
 def find(pattern: str, timeline: Timeline, request: Request) -> tuple[Report, Report]:
     """Return the timed events whose name matches a regular expression, and how many of each kind.
 
@@ -70,103 +63,83 @@ def find(pattern: str, timeline: Timeline, request: Request) -> tuple[Report, Re
     request = replace(request, range_names=EXACT)
     named = labels(timeline, request)
     fitting = np.array([bool(fits(text)) for text in named.texts], bool)
-    parts = [
-        part.take(np.flatnonzero(fitting[part.label]) if len(part) else np.empty(0, np.int64))
-        for part in _parts(timeline, request, named)
-    ]
-    names = list(_Events.__dataclass_fields__)
-    found = _Events(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+    of_lane: list[Lane] = []
+    parts = [_NONE]
+    for lane, events in lanes(timeline, request, named):
+        parts.append(events.take(np.flatnonzero(fitting[events.label])))
+        of_lane += [lane] * len(parts[-1])
+    found = LaneEvents(
+        *(np.concatenate([getattr(part, name) for part in parts]) for name in _COLUMNS)
+    )
     dur = found.end - found.start
-    order = np.lexsort((found.row, found.start, -dur))[: request.limit or None]
-    shown = found.take(order)
+    order = np.lexsort((found.place, found.start, -dur))[: request.limit or None]
+    shown, on = found.take(order), [of_lane[i] for i in order.tolist()]
+    kinds = named.kinds[shown.label]
+    ids = event_ids(timeline, kinds, shown.place).tolist()
     rows = {
         "profile": [timeline.profile.ref.label] * len(shown),
-        "event": [event_id(KINDS[k], r) for k, r in zip(shown.kind, shown.row, strict=True)],
+        "event": [f"{KINDS[kind]}:{number}" for kind, number in zip(kinds, ids, strict=True)],
         "name": [named.texts[i] for i in shown.label.tolist()],
         "dur_ns": dur[order],
         "start_ns": shown.start,
-        "step": _steps(timeline, request, shown),
-        "rank": [timeline.ranks.get(pid) for pid in shown.pid.tolist()],
-        "pid": shown.pid,
-        "device_id": shown.device,
-        "stream_id": shown.stream,
-        "tid": shown.tid,
+        "step": _steps(timeline, request, kinds, shown, [lane.pid for lane in on]),
+        "rank": [timeline.ranks.get(lane.pid) for lane in on],
+        "pid": [lane.pid for lane in on],
+        "device_id": [lane.device for lane in on],
+        "stream_id": [lane.stream for lane in on],
+        "tid": [lane.tid for lane in on],
     }
     base = Report(
         NAME,
         f"Events named {pattern}, the longest first",
         COLUMNS,
-        report_table(COLUMNS, rows),
+        report_table(COLUMNS, {name: _known(values) for name, values in rows.items()}),
         profiles=(timeline.profile.ref,),
         slice=timeline.slice_description,
         notes=(*timeline.profile.notes, *timeline.notes),
         row_count=len(found),
     )
-    return base, _counts(base, found, dur)
+    return base, _counts(base, named, found, dur)
 
 
-def _parts(timeline: Timeline, request: Request, named: Labels) -> Iterator[_Events]:
-    ops, owner, calls = timeline.ops, timeline.owner, timeline.calls
-    timed = indices(ops.timed)
-    ops, owner = ops.take(timed), owner[timed]
-    label, nothing = op_labels(timeline, request, named)(ops), np.full(len(ops), MISSING)
-    launched = np.where(owner >= 0, _at(calls.start, owner), ops.start)
-    yield _Events(
-        ops.kind, ops.row, label, ops.start, ops.end, ops.pid, ops.device, ops.stream, nothing,
-        launched,
-    )  # fmt: skip
-    calls = calls.take(indices(timeline.calls_in_slice))
-    tids = np.array([tid for _, tid in calls.threads], np.int64)
-    yield _on_host(
-        "api_call", named, calls.name_id, calls.row, (calls.start, calls.end),
-        (calls.pid, _at(tids, calls.thread)),
-    )  # fmt: skip
-    for kind, spans, exact in (
-        ("range", ranges(timeline), shown_ranges(timeline, EXACT)),
-        ("operator", operators(timeline), shown_operators(timeline, EXACT)),
-    ):
-        which = indices(timeline.holds(spans))
-        mine = spans.take(which)
-        times, thread = (mine.start, mine.end), (mine.pid, mine.tid)
-        yield _on_host(kind, named, exact.name[which], mine.row, times, thread)
+_COLUMNS = ("start", "end", "label", "place")
+_NONE = LaneEvents(*(np.empty(0, np.int64) for _ in _COLUMNS))
 
 
-def _on_host(
-    kind: str,
-    named: Labels,
-    ids: Array,
-    rows: Array,
-    times: tuple[Array, Array],
-    thread: tuple[Array, Array],
-) -> _Events:
-    number, nothing = KINDS.index(kind), np.full(len(ids), MISSING)
-    label = named.of(number, ids) if len(ids) else np.empty(0, np.int32)
-    kinds = np.full(len(ids), number, np.int8)
-    return _Events(kinds, rows, label, *times, thread[0], nothing, nothing, thread[1], times[0])
+def _known(values: Any) -> Any:
+    return (
+        values if isinstance(values, np.ndarray) else [None if v == MISSING else v for v in values]
+    )
 
 
-def _at(values: Array, places: Array) -> Array:
-    # What has no place, -1, has the last value, if there is any.
-    return values[places] if len(values) else np.full(len(places), MISSING)
-
-
-def _steps(timeline: Timeline, request: Request, events: _Events) -> list[str | None]:
-    found = np.full(len(events), None, object)
-    for pid in np.unique(events.pid).tolist():
-        mine = np.flatnonzero(events.pid == pid)
-        found[mine] = step_names_at(timeline, request.steps, pid, events.launched[mine])
+def _steps(
+    timeline: Timeline, request: Request, kinds: Array, events: LaneEvents, pids: list[int]
+) -> list[str | None]:
+    # The step in which each was launched, or began.
+    ops, calls, moment = timeline.ops, timeline.calls, events.start.copy()
+    for kind in distinct(kinds[kinds < CALL]).tolist():
+        mine, which = np.flatnonzero(kinds == kind), np.flatnonzero(ops.kind == kind)
+        owner_of_row = np.full(int(ops.row[which].max()) + 1, -1)
+        owner_of_row[ops.row[which]] = timeline.owner[which]
+        owner = owner_of_row[events.place[mine]]
+        moment[mine[owner >= 0]] = calls.start[owner[owner >= 0]]
+    found, pid = np.full(len(events), None, object), np.array(pids, np.int64)
+    for each in distinct(pid).tolist():
+        mine = np.flatnonzero(pid == each)
+        found[mine] = step_names_at(timeline, request.steps, each, moment[mine])
     return list(found)
 
 
-def _counts(base: Report, found: _Events, dur: Array) -> Report:
+def _counts(base: Report, named: Labels, found: LaneEvents, dur: Array) -> Report:
+    of_label = named.kinds[found.label]
     rows: dict[str, list[object]] = {column.name: [] for column in COUNT_COLUMNS}
-    for kind in np.unique(found.kind).tolist():
-        mine = found.kind == kind
+    for kind in distinct(of_label).tolist():
+        mine = of_label == kind
         values: Mapping[str, object] = {
             "profile": base.profiles[0].label,
             "kind": KINDS[kind],
             "event_count": int(mine.sum()),
-            "name_count": len(np.unique(found.label[mine])),
+            "name_count": len(distinct(found.label[mine])),
             "sum_ns": int(dur[mine].sum()),
             "max_ns": int(dur[mine].max()),
         }
