@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -21,7 +20,7 @@ from nsysconv.queries.event_lanes import (
     lanes,
 )
 from nsysconv.regex import regular_expression
-from nsysconv.report import MISSING, Column, Report, Unit, report_table
+from nsysconv.report import Column, Report, Unit, report_table
 from nsysconv.timeline.arrays import distinct
 from nsysconv.timeline.range_names import EXACT
 from nsysconv.timeline.steps import step_names_at
@@ -63,17 +62,22 @@ def find(pattern: str, timeline: Timeline, request: Request) -> tuple[Report, Re
     request = replace(request, range_names=EXACT)
     named = labels(timeline, request)
     fitting = np.array([bool(fits(text)) for text in named.texts], bool)
-    of_lane: list[Lane] = []
+    places: list[Lane] = []
     parts = [_NONE]
     for lane, events in lanes(timeline, request, named):
+        places.append(lane)
         parts.append(events.take(np.flatnonzero(fitting[events.label])))
-        of_lane += [lane] * len(parts[-1])
+    of_lane = np.repeat(np.arange(-1, len(places)), [len(part) for part in parts])
     found = LaneEvents(
         *(np.concatenate([getattr(part, name) for part in parts]) for name in _COLUMNS)
     )
     dur = found.end - found.start
     order = np.lexsort((found.place, found.start, -dur))[: request.limit or None]
-    shown, on = found.take(order), [of_lane[i] for i in order.tolist()]
+    shown, on = found.take(order), [places[i] for i in of_lane[order].tolist()]
+    place = {
+        column: np.array([getattr(lane, name) for lane in on], np.int64)
+        for column, name in _PLACES.items()
+    }
     kinds = named.kinds[shown.label]
     ids = event_ids(timeline, kinds, shown.place).tolist()
     rows = {
@@ -82,18 +86,15 @@ def find(pattern: str, timeline: Timeline, request: Request) -> tuple[Report, Re
         "name": [named.texts[i] for i in shown.label.tolist()],
         "dur_ns": dur[order],
         "start_ns": shown.start,
-        "step": _steps(timeline, request, kinds, shown, [lane.pid for lane in on]),
+        "step": _steps(timeline, request, kinds, shown, place["pid"]),
         "rank": [timeline.ranks.get(lane.pid) for lane in on],
-        "pid": [lane.pid for lane in on],
-        "device_id": [lane.device for lane in on],
-        "stream_id": [lane.stream for lane in on],
-        "tid": [lane.tid for lane in on],
+        **place,
     }
     base = Report(
         NAME,
         f"Events named {pattern}, the longest first",
         COLUMNS,
-        report_table(COLUMNS, {name: _known(values) for name, values in rows.items()}),
+        report_table(COLUMNS, rows),
         profiles=(timeline.profile.ref,),
         slice=timeline.slice_description,
         notes=(*timeline.profile.notes, *timeline.notes),
@@ -102,18 +103,13 @@ def find(pattern: str, timeline: Timeline, request: Request) -> tuple[Report, Re
     return base, _counts(base, named, found, dur)
 
 
+_PLACES = {"pid": "pid", "device_id": "device", "stream_id": "stream", "tid": "tid"}
 _COLUMNS = ("start", "end", "label", "place")
 _NONE = LaneEvents(*(np.empty(0, np.int64) for _ in _COLUMNS))
 
 
-def _known(values: Any) -> Any:
-    return (
-        values if isinstance(values, np.ndarray) else [None if v == MISSING else v for v in values]
-    )
-
-
 def _steps(
-    timeline: Timeline, request: Request, kinds: Array, events: LaneEvents, pids: list[int]
+    timeline: Timeline, request: Request, kinds: Array, events: LaneEvents, pid: Array
 ) -> list[str | None]:
     # The step in which each was launched, or began.
     ops, calls, moment = timeline.ops, timeline.calls, events.start.copy()
@@ -123,7 +119,7 @@ def _steps(
         owner_of_row[ops.row[which]] = timeline.owner[which]
         owner = owner_of_row[events.place[mine]]
         moment[mine[owner >= 0]] = calls.start[owner[owner >= 0]]
-    found, pid = np.full(len(events), None, object), np.array(pids, np.int64)
+    found = np.full(len(events), None, object)
     for each in distinct(pid).tolist():
         mine = np.flatnonzero(pid == each)
         found[mine] = step_names_at(timeline, request.steps, each, moment[mine])
