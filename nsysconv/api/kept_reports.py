@@ -23,9 +23,9 @@ from nsysconv.timeline.slices import StepRule
 STEPS = "steps"
 _KEPT = (STEPS, "overview")
 MANY = 100
-"""So many profiles take seconds to compute."""
+"""Of so many profiles an import says that it computes reports: that takes seconds."""
 FEWEST_RUNS = 20
-"""A store of fewer is soon computed; imports into it keep nothing."""
+"""Imports into a store of fewer runs keep nothing: its history is soon computed."""
 # Of more events the import would take a tenth longer.
 _MOST_EVENTS = 200_000
 # What makes these values: the store's columns, what is derived of them, and the reports.

@@ -52,7 +52,7 @@ TOOLS = {
     "sql": _Tool("sql", ("target", "query", "limit")),
     "schema": _Tool("schema", ("report",), (), ()),
 }
-"""What agents may ask."""
+"""The tools by name: each is a command, of which an agent has some of the flags."""
 
 
 # -- tools as they are declared

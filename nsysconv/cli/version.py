@@ -1,4 +1,4 @@
-"""What `--version` says, for reports of defects: nsysconv, Python, the system, and what is installed."""
+"""The lines of `--version`: nsysconv, Python, the system, and the packages that are installed."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ _DIRECTIONS: dict[Better | None, tuple[Verdict, Verdict]] = {
 
 @dataclass(frozen=True)
 class Change:
-    """Compare the values of one figure, by run on both sides, with an interval for noise.
+    """Hold the values of one figure by run, on both sides, and what noise they are taken to have.
 
     `half_width` is half the width of the interval of log(other / base), where each side is one run: of
     values by step, or of what runs are assumed to differ by. `noise` is that assumption: the relative
@@ -506,7 +506,7 @@ def outlier_run_notes(side: str, values: Sequence[float], names: Sequence[str]) 
 def run_order_notes(
     base: Sequence[Sequence[int | None]], other: Sequence[Sequence[int | None]]
 ) -> Iterator[Note]:
-    """Yield a note if all runs of one side were recorded before those of the other; below 4 runs none.
+    """Yield a note where all runs of one side were recorded before the other's; none of fewer than four.
 
     A run is a list with the time of recording of each of its profiles, in ns since 1970.
     """
