@@ -62,8 +62,8 @@ def publish(partial: Path, path: Path) -> None:
     except FileExistsError:
         raise _appeared("file", path) from None
     except (OSError, NotImplementedError):
-        # A file system without hard links, or a system, which pathlib says by the second: rename, which is
-        # atomic but replaces.
+        # A file system without hard links, or a system, which pathlib says by the second error: rename,
+        # which is atomic but replaces.
         if path.exists():
             raise _appeared("file", path) from None
         partial.rename(path)
