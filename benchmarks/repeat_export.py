@@ -6,7 +6,8 @@ What it promises:
 * rows of tables with times are there once a copy, later by the extent of the export from copy to copy;
   names, devices, settings and diagnostics are there once;
 * correlations, keys and other ids that link rows are others in each copy; 0, which means no id, null,
-  names, threads, streams, graph nodes and handles of events are kept.
+  names, threads, streams, graph nodes and handles of events are kept;
+* the session ends later by as much as the last copy, so that no event lies outside of it.
 """
 
 from __future__ import annotations
@@ -85,5 +86,9 @@ def generate(target: Path, source: Path, kernels: int) -> int:
             connection.execute(
                 f"{COPIES.format(copies - 1)} INSERT INTO main.{table} SELECT {values} "
                 f"FROM copies CROSS JOIN original.{table} {NAMING.get(table, '')}")  # fmt: skip
+        if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'ANALYSIS_DETAILS'").fetchone():
+            later = (copies - 1) * step["start"]
+            connection.execute("UPDATE ANALYSIS_DETAILS SET duration = duration + ?, stopTime = stopTime + ?",
+                               (later, later))  # fmt: skip
         connection.execute("COMMIT")
     return copies

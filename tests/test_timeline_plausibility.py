@@ -19,7 +19,7 @@ from workload import Events
 from nsysconv import api
 from nsysconv.facts import Fact
 from nsysconv.store.read import Profile
-from nsysconv.timeline.soundness import is_sound
+from nsysconv.timeline.soundness import doubtful_tables
 from nsysconv.timeline.timeline import Timeline
 
 MS, S = 1_000_000, 1_000_000_000
@@ -47,7 +47,7 @@ def seems_sound(*rows: Any, **options: Any) -> bool:
     """Whether a look at blocks of rows says that nothing is to be found."""
     session = {"recording_start_ns": 0, "recording_ns": 100 * S}
     with opened(*rows, **session | options) as profile:
-        is_seen = is_sound(profile.timeline.profile)
+        is_seen = not doubtful_tables(profile.timeline.profile)
         assert not (is_seen and found_in(profile.timeline))
         return is_seen
 

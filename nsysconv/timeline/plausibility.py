@@ -41,7 +41,7 @@ from nsysconv.timeline.soundness import (
     GPU_TABLES,
     HOST_TABLES,
     OVERRUN_NS,
-    is_sound,
+    doubtful_tables,
 )
 
 # An operation overruns the next start on its stream by so many times the median of its name.
@@ -75,9 +75,10 @@ def examine(profile: Profile) -> Examination:
     Raises what reading its rows raises.
     """
     is_large = sum(map(profile.row_count, profile.extents)) >= _MANY_ROWS
-    if is_large and is_sound(profile):
+    tables = doubtful_tables(profile) if is_large else timed_tables(profile)
+    if not tables:
         return Examination()
-    look = _Look(profile)
+    look = _Look(profile, tables)
     one_clock = look.has_one_clock()
     notes = [
         *(look.outside() if one_clock else ()),
@@ -100,12 +101,12 @@ def examine_at_hand(profile: Profile, along: Along | None = None) -> Examination
     if along is not None:
         for table in (*GPU_TABLES, "api_call"):
             profile.columns(table, columns_of(table, along))
-    _read_columns(profile)
+    _read_columns(profile, timed_tables(profile))
     return examine(profile)
 
 
-def _read_columns(profile: Profile) -> None:
-    for table in timed_tables(profile):
+def _read_columns(profile: Profile, tables: Sequence[str]) -> None:
+    for table in tables:
         names = {"api_call": _OF_CALLS, **dict.fromkeys(schema.SYSTEM_TABLES, _TIMES)}.get(
             table, _OF_STREAMS if table in GPU_TABLES else _READ
         )
@@ -123,16 +124,16 @@ class _Times:
 
 
 class _Look:
-    def __init__(self, profile: Profile) -> None:
-        self._profile = profile
+    # Tables that are not given have nothing to find.
+    def __init__(self, profile: Profile, tables: Sequence[str]) -> None:
+        self._profile, self._tables = profile, tables
         self.places: dict[str, list[Array]] = {}
-        self._tables = timed_tables(profile)
         self._gpu_tables = [name for name in GPU_TABLES if name in self._tables]
         self._cache, self._owner_cache = ThreadSafeCache(), ThreadSafeCache()
         self._lookups: dict[int, Lookup] = {}
         self._lost = np.empty(0, np.int64)
         self.sizes: dict[str, Array] = {}
-        _read_columns(profile)
+        _read_columns(profile, tables)
 
     @property
     def _calls(self) -> Mapping[str, Array] | None:
@@ -230,14 +231,18 @@ class _Look:
             ]
             for table, times in every.items()
         }
-        few = max(_FEW_APART, sum(len(times.row) for times in every.values()) // _FEW_APART_PARTS)
+        count = {table: len(times.row) for table, times in every.items()}
+        for table in timed_tables(self._profile):
+            if table not in self._tables:  # none of its rows is outside
+                found[table], count[table] = np.empty(0, np.int64), self._profile.row_count(table)
+        few = max(_FEW_APART, sum(count.values()) // _FEW_APART_PARTS)
         if not has_session and sum(map(len, found.values())) > few:
             return
-        for tables in (schema.GPU_OP_TABLES, [t for t in every if t not in schema.GPU_OP_TABLES]):
+        for tables in (schema.GPU_OP_TABLES, [t for t in found if t not in schema.GPU_OP_TABLES]):
             # If most events are outside, the tables use another clock, or the session is wrong.
-            here = [table for table in tables if table in every]
+            here = [table for table in tables if table in found]
             outside = sum(len(found[table]) for table in here)
-            if 2 * outside > sum(len(every[table].row) for table in here) > _FEWEST_OF_A_NAME:
+            if 2 * outside > sum(count[table] for table in here) > _FEWEST_OF_A_NAME:
                 for table in here:
                     del found[table]
         if any(map(len, found.values())):

@@ -1,8 +1,9 @@
-"""Whether a profile is sound, seen by reading its rows once, a block at a time.
+"""Which tables of a profile are in doubt, seen by reading their rows once, a block at a time.
 
 An examination (plausibility.py) compares rows with rows, and holds the columns of all of them. An import
 is to hold no more for a large file than for a small one. What is here says of most profiles that an
-examination would find nothing, and keeps three bytes for each call.
+examination would find nothing, and of others which tables it need not read; it keeps three bytes for
+each call.
 """
 
 from __future__ import annotations
@@ -39,16 +40,19 @@ _CALL, _LAUNCH, _WORKED = 1, 2, 4
 _STREAM = ("device_id", "pid", "stream_id")
 
 
-def is_sound(profile: Profile) -> bool:
-    """Return whether an examination would find nothing. False also where only an examination can say.
+def doubtful_tables(profile: Profile) -> list[str]:
+    """Return the tables that an examination has to read; none where it would find nothing.
 
-    Without the session's length only that can. Raises what reading rows raises.
+    Without the session's length it has to read all. Raises what reading rows raises.
     """
     edges = edges_of_session(profile)
     if edges is None:
-        return False
+        return timed_tables(profile)
     sieve = _Sieve(profile, *edges)
-    return sieve.passes_host() and sieve.passes_gpu() and sieve.passes_streams()
+    outside = sieve.look_at_host()
+    if not outside and sieve.passes_calls() and sieve.passes_gpu() and sieve.passes_streams():
+        return []
+    return [name for name in timed_tables(profile) if name in (*GPU_TABLES, *HOST_TABLES, *outside)]
 
 
 class _Process:
@@ -77,6 +81,7 @@ class _Sieve:
         self._tables = timed_tables(profile)
         self._gpu = [table for table in GPU_TABLES if table in self._tables]
         self._linked = are_linked(profile) and bool(self._gpu)
+        self._owns_ids = True
         self._highest = _IDS_PER_CALL * profile.row_count("api_call") + _LEAST_IDS
         self._processes: dict[int, _Process] = {}
         self._launching: dict[int, bool] = {}
@@ -97,23 +102,31 @@ class _Sieve:
 
     # -- the host
 
-    def passes_host(self) -> bool:
-        """Return whether all that is not a GPU's is within the session, and calls have their own ids."""
+    def look_at_host(self) -> list[str]:
+        """Return the tables not of a GPU with rows outside the session or of an impossible size."""
+        outside = []
         for table in self._tables:
             if table in self._gpu:
                 continue
             of_calls = ("correlation_id", "pid", "name_id") if table == "api_call" else ()
             for block in self._blocks(table, "start_ns", "dur_ns", *of_calls, *_sizes(table)):
                 if self._end(block) is None or not _has_sound_sizes(table, block):
-                    return False
+                    outside.append(table)
+                    break
                 if table in HOST_TABLES:
                     first = int(block["start_ns"].min())
                     known = self._first_of_host
                     self._first_of_host = first if known is None else min(first, known)
-                if of_calls and self._linked and not self._takes(block):
-                    return False
+                if of_calls and self._linked and self._owns_ids:
+                    self._owns_ids = self._takes(block)
+        return outside
+
+    def passes_calls(self) -> bool:
+        """Return whether each call has an id of its own, and none launches a graph."""
         every = self._processes.values()
-        return all(int(np.count_nonzero(each.state)) == each.count for each in every)
+        return self._owns_ids and all(
+            int(np.count_nonzero(each.state)) == each.count for each in every
+        )
 
     def _takes(self, calls: Columns) -> bool:
         names, ids = calls["name_id"], calls["correlation_id"]
