@@ -44,6 +44,7 @@ Row = dict[str, Any]
 _FACTS = {"range": Fact.RANGES, "collective": Fact.COLLECTIVES, "directive": Fact.DIRECTIVES,
           "library_call": Fact.LIBRARY_CALLS, "python_function": Fact.PYTHON_FUNCTIONS}  # fmt: skip
 _IDS = ("pid", "tid", "agent_id", "kernel_id", "name_id", "stream_id", "queue_id")
+_MARK = codes.RANGE_KINDS.index("mark")
 _MOST_NAMED = 5
 
 
@@ -201,8 +202,9 @@ class RocpdReader(RocpdSurvey):
     def _region(self, kind: str, function: str, text: str) -> tuple[str, Row]:
         # The table of a region, and what the row has beside time and place.
         if kind == "range":
-            name_id = self._name_id(text or function)
-            return "range", {"kind": range_kind(function), "domain_id": 0, "name_id": name_id}
+            name_id, kind_id = self._name_id(text or function), range_kind(function)
+            row: Row = {"kind": kind_id, "domain_id": 0, "name_id": name_id}
+            return "range", row | ({"dur_ns": None} if kind_id == _MARK else {})
         if operation := kind == "collective" and OPERATIONS.get(function):
             name_id = self._name_id(operation)
             return "collective", {"kind": codes.COLLECTIVE_KINDS.index("call"), "name_id": name_id}
