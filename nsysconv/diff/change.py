@@ -458,14 +458,14 @@ class Answer:
 _COLUMNS = tuple(
     Column(name, unit, doc, real=unit is Unit.NS)
     for name, unit, doc in (
-        ("gate", Unit.TEXT, "What the limits come to: PASS, FAIL or INCONCLUSIVE; null: there are none."),
+        ("gate", Unit.TEXT, "Result of all limits: PASS, FAIL or INCONCLUSIVE; null: no limits."),
         ("answer", Unit.TEXT, "slower, faster, same, or inconclusive."),
         ("figure", Unit.TEXT, "step: time per step; window: from the first GPU operation to the last."),
         ("base_ns", Unit.NS, "Its value on base, of the device or rank where it is the longest."),
         ("other_ns", Unit.NS, "Its value on the other side."),
         ("diff_pct", Unit.PCT, "Other minus base as a share of base."),
         ("ratio_low", Unit.REAL, "Least ratio of other and base that noise allows."),
-        ("ratio_high", Unit.REAL, "Greatest."),
+        ("ratio_high", Unit.REAL, "Upper end of that interval."),
         ("basis", Unit.TEXT, "What the interval rests on: repeats, within run, single run."),
         ("smallest_visible_pct", Unit.PCT, "The smallest change that would probably have been seen."),
         ("base_runs", Unit.COUNT, "Runs of base."),

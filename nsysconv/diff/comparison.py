@@ -39,7 +39,7 @@ _TELLING = ("kernels", "transfers")
 """Reports on which every comparison rests; where nothing in them differs, the recordings are one."""
 _OF_SYSTEM = frozenset({Fact.OSRT_CALLS, Fact.SCHEDULING})
 _OF_CALLS = ("api_vs_kernel", "launch_stats", "idle_host")
-_TIME = Column("time_ns", Unit.NS, "The time that the answer speaks of.", better="less", real=True)
+_TIME = Column("time_ns", Unit.NS, "Time that the answer is about.", better="less", real=True)
 
 
 @dataclass(frozen=True)

@@ -222,12 +222,12 @@ _KEYS = (
     Column(
         "path",
         Unit.TEXT,
-        "Names of all that it lies in, outermost first, and its own.",
+        "Names of the enclosing ranges or operators and its own, outermost first.",
         key=True,
         brief=False,
     ),
-    Column("name", Unit.TEXT, "Its own name."),
-    Column("level", Unit.ID, "How many it lies in."),
+    Column("name", Unit.TEXT, "Name of the range or operator."),
+    Column("level", Unit.ID, "Number of ranges or operators around it."),
 )
 
 

@@ -31,7 +31,7 @@ from nsysconv.timeline.timeline import Timeline
 NO_RANGE = "[no range]"
 
 _OF_KERNELS = (
-    key_column("name", "Demangled name of the kernel (`--names` chooses another)."),
+    key_column("name", "Demangled kernel name (`--names` selects other spellings)."),
     count_column("kernel_count", "Executions launched there."),
     sum_column("kernel_sum_ns", "Sum of their durations.", "kernel_count"),
     Column(

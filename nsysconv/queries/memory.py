@@ -57,45 +57,52 @@ _DUR = Column(
 _OF_POOLS = (
     bytes_column(
         "peak_bytes",
-        "The most that was in use at a time: what the framework's allocator had handed out, or where "
-        "that is not recorded, what was allocated less what was freed.",
+        "Peak memory in use: handed out by the framework's allocator, or, if that is not "
+        "recorded, allocated minus freed.",
     ),
-    Column("peak_start_ns", Unit.NS, "When that was first reached; null: before the first event."),
+    Column(
+        "peak_start_ns", Unit.NS, "When the peak was first reached; null: before the first event."
+    ),
     bytes_column(
         "peak_reserved_bytes",
-        "The most that the framework's allocator held at a time; null: not recorded.",
+        "Peak memory reserved by the framework's allocator; null: not recorded.",
     ),
     Column(
         "device_pct",
         Unit.PCT,
-        "That, or the peak where it is not recorded, as a share of the device's memory; null: its size "
-        "is not recorded.",
+        "Peak reserved memory (else the peak in use) as a share of the device memory; null: "
+        "device memory size not recorded.",
         better="less",
     ),
-    bytes_column("before_bytes", "In use before the first event."),
-    bytes_column("end_bytes", "In use after the last event."),
-    bytes_column("reserved_at_peak_bytes", "Held at the peak; null: not recorded.", brief=False),
+    bytes_column("before_bytes", "Memory in use before the first event."),
+    bytes_column("end_bytes", "Memory in use after the last event."),
+    bytes_column(
+        "reserved_at_peak_bytes", "Memory reserved at the peak; null: not recorded.", brief=False
+    ),
     Column(
         "fragmented_pct",
         Unit.PCT,
-        "The share of what was held at the peak that was not in use: kept for later, or too small.",
+        "Share of the memory reserved at the peak that was not in use: cached, or in blocks that "
+        "are too small.",
         better="less",
         brief=False,
     ),
-    count_column("allocation_count", "Blocks that were allocated."),
-    bytes_column("allocation_bytes", "Their sizes.", adds=True),
-    count_column("open_count", "Blocks of those that were never freed.", brief=False),
-    bytes_column("open_bytes", "Their sizes.", brief=False, adds=True),
-    count_column("oom_count", "Allocations that failed for lack of memory; null: not recorded."),
-    bytes_column("end_reserved_bytes", "Held by the allocator at the end.", brief=False),
-    bytes_column("inactive_bytes", "The part of that in no block that is in use."),
+    count_column("allocation_count", "Number of blocks allocated."),
+    bytes_column("allocation_bytes", "Total size of the allocated blocks.", adds=True),
+    count_column("open_count", "Number of allocated blocks that were never freed.", brief=False),
+    bytes_column("open_bytes", "Total size of the allocated blocks.", brief=False, adds=True),
+    count_column(
+        "oom_count", "Number of allocations that failed for lack of memory; null: not recorded."
+    ),
+    bytes_column("end_reserved_bytes", "Memory reserved by the allocator at the end.", brief=False),
+    bytes_column("inactive_bytes", "Memory reserved at the end but not in use."),
     bytes_column(
         "largest_inactive_bytes",
-        "The largest block of those: more at once needs new memory of the device.",
+        "Largest reserved block not in use; a larger request needs new device memory.",
     ),
     bytes_column(
         "rounding_bytes",
-        "What blocks in use at the end take beyond what was asked for.",
+        "Memory that blocks in use at the end take beyond the requested sizes.",
         brief=False,
     ),
 )
@@ -107,7 +114,7 @@ _OF_OPERATORS = (
         adds=True,
     ),
     count_column("self_allocation_count", "Blocks allocated in it, and in no operator inside."),
-    bytes_column("self_allocation_bytes", "Their sizes.", adds=True),
+    bytes_column("self_allocation_bytes", "Total size of the allocated blocks.", adds=True),
     bytes_column(
         "self_increase_bytes",
         "The same less what was freed in it, and in no operator inside.",
@@ -116,7 +123,7 @@ _OF_OPERATORS = (
     count_column(
         "allocation_count", "Blocks allocated in it and the operators inside.", brief=False
     ),
-    bytes_column("allocation_bytes", "Their sizes.", brief=False, adds=True),
+    bytes_column("allocation_bytes", "Total size of the allocated blocks.", brief=False, adds=True),
     bytes_column("increase_bytes", "The same less what was freed there.", brief=False, adds=True),
     bytes_column(
         "any_thread_bytes",
@@ -516,12 +523,12 @@ MEMORY = Query(
         Option(
             "by",
             "device",
-            "A row per process and device; per operator, with what each held at the peak; per block; per "
-            "bin of time; or per allocation that failed: device, operator, block, time, oom.",
+            "Rows per process and device (device), per operator with its memory at the peak (operator), "
+            "per block (block), per time bin (time), or per failed allocation (oom).",
         ),
-        Option("bins", 60, f"With by=time: in how many bins time is cut, {_MAX_BINS} at most."),
-        Option("annotations", False, "With by=operator: other ranges take part, too."),
-        Option("functions", False, "With by=operator: Python functions do, where imported."),
+        Option("bins", 60, f"With by=time: number of time bins, {_MAX_BINS} at most."),
+        Option("annotations", False, "With by=operator: include other ranges."),
+        Option("functions", False, "With by=operator: include Python functions, if imported."),
     ),
     columns=VIEWS["device"].columns,
     views=VIEWS,
