@@ -39,8 +39,8 @@ _BY_CHANCE = 0.05
 _REL_TOL = 1e-9
 
 HalfWidths = Callable[[RowMatcher], Mapping[Key, Mapping[str, float]]]
-"""Of sides that are one run each, per row and measure half the width of the interval of its ratio's
-logarithm; rows and measures that have no values by step are left out."""
+"""Half the width of the interval of the logarithm of a ratio, by row and measure, for sides that are
+one run each; rows and measures without values by step are left out."""
 
 
 @dataclass(frozen=True)

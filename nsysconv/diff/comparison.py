@@ -274,7 +274,7 @@ def _assumed_noise(asked: Asked) -> noise.RunNoise:
 
 
 def _share(report: Report, measure: str, which: Callable[[rows.Row], bool]) -> float:
-    # Of the sum of a column over the rows of a report the share of some.
+    # The share of some rows in the sum of a report's column.
     listed = report.rows() if report.table is not None else ()
     spent = [(which(row), row[measure] or 0) for row in listed]
     whole = sum(value for _, value in spent)

@@ -55,7 +55,7 @@ COLUMNS = (
         key=True,
     ),
     count_column("event_count", "Number of events."),
-    sum_column("event_sum_ns", "Total length of the gaps.", "event_count"),
+    sum_column("event_sum_ns", "Total duration of the events.", "event_count"),
     Column(
         "max_id", Unit.ID, "Number of the longest event among the profile's events of that kind."
     ),

@@ -85,8 +85,8 @@ _KERNEL_COLUMNS = (
     Column(
         "captured_in",
         Unit.TEXT,
-        "What the program called that part of the capture, else the innermost operator or range that was "
-        "open when the node was made; null: not recorded.",
+        "Name given by the program to that part of the capture, else the innermost operator or range "
+        "open when the node was created; null: not recorded.",
         key=True,
         optional=True,
     ),

@@ -46,8 +46,8 @@ COLUMNS = (
         brief=False,
     ),
     duration_column("queue_avg_ns", "Mean of these queue times.", real=True, brief=False),
-    duration_column("queue_med_ns", "Median duration of these calls.", real=True),
-    duration_column("queue_max_ns", "Longest of these calls.", brief=False),
+    duration_column("queue_med_ns", "Median of these queue times.", real=True),
+    duration_column("queue_max_ns", "Longest of these queue times.", brief=False),
     count_column(
         "short_op_count",
         "Number of calls, long ones excluded, that took longer than the operations they launched.",

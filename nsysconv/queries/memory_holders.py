@@ -64,15 +64,17 @@ _FRAMES = (
     Column("stack", Unit.TEXT, "Call stack of its largest block.", brief=False),
 )
 OOMS = (
-    Column("start_ns", Unit.NS, "When it failed; null: not recorded.", key=True),
-    Column("oom", Unit.ID, "Its number among those of the device, from 0.", key=True, brief=False),
-    Column("name", Unit.TEXT, "The Python function that asked for it, as in memory_holders."),
-    bytes_column("bytes", "What it asked for."),
-    bytes_column("in_use_bytes", "In use then."),
-    bytes_column("reserved_bytes", "Held by the allocator then; null: not recorded."),
-    bytes_column("unused_bytes", "The part of that which was not in use."),
-    bytes_column("free_bytes", "Free on the device then; null: not recorded."),
-    Column("stack", Unit.TEXT, "The call stack.", brief=False),
+    Column("start_ns", Unit.NS, "Time of the failure; null: not recorded.", key=True),
+    Column("oom", Unit.ID, "Number of the failure on the device, from 0.", key=True, brief=False),
+    Column("name", Unit.TEXT, "Python function that made the request, as in memory_holders."),
+    bytes_column("bytes", "Requested size."),
+    bytes_column("in_use_bytes", "Memory in use at that time."),
+    bytes_column(
+        "reserved_bytes", "Memory reserved by the allocator at that time; null: not recorded."
+    ),
+    bytes_column("unused_bytes", "Reserved memory that was not in use."),
+    bytes_column("free_bytes", "Free device memory at that time; null: not recorded."),
+    Column("stack", Unit.TEXT, "Call stack of the request.", brief=False),
 )
 
 

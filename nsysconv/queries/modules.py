@@ -48,7 +48,7 @@ COLUMNS = (
         "host_self_sum_ns", "Total duration without the operators and modules inside.", adds=True
     ),
     duration_column(
-        "device_sum_ns", "Total duration of the GPU operations launched in the operator.", adds=True
+        "device_sum_ns", "Total duration of the GPU operations launched in the module.", adds=True
     ),
     duration_column(
         "device_self_sum_ns", "Total device duration without modules inside.", adds=True

@@ -265,7 +265,7 @@ def _peaks(request: Request, peaks: Peaks | None, count: int) -> dict[str, list[
 
 
 def _own_peaks(kind: Array, group: Array, peaks: Peaks, count: int) -> dict[str, list[Any]]:
-    # Of calls in one row with several kinds, the row has the highest peak, which none exceeds.
+    # A row of calls of several kinds has the highest peak, which none exceeds.
     order = tuple(KINDS)
     best: list[str | None] = [None] * count
     for row, place in sorted(set(zip(group.tolist(), kind.tolist(), strict=True))):

@@ -54,7 +54,7 @@ COLUMNS = (
         better="less",
         brief=False,
     ),
-    Column("queue_length_med", Unit.REAL, "Median duration of these calls.", better="less"),
+    Column("queue_length_med", Unit.REAL, "Median queue length.", better="less"),
     Column(
         "queue_length_p75",
         Unit.REAL,

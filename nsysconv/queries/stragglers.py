@@ -93,8 +93,8 @@ COLUMNS = (
     Column(
         "worst_step_pct",
         Unit.PCT,
-        "Those steps as a share of the steps in which ranks waited. A high share means a "
-        "systematic cause.",
+        "Share of the steps with waiting in which the others waited longest for this rank. A "
+        "high share means a systematic cause.",
         better="less",
         optional=True,
     ),

@@ -132,10 +132,10 @@ COLUMNS = (
             Column(
                 f"{name}_bytes_per_s",
                 Unit.BYTES_PER_S,
-                "Bytes of HtoD copies divided by their total duration.",
+                f"Bytes of {words} copies divided by their total duration.",
                 better="more",
             ),
-            duration_column(f"{name}_sum_ns", "Total duration of HtoD copies."),
+            duration_column(f"{name}_sum_ns", f"Total duration of {words} copies."),
         )
     ),
     duration_column("um_sum_ns", "Total duration of page migrations."),

@@ -27,14 +27,14 @@ from nsysconv.timeline.intervals import Union
 from nsysconv.timeline.tiles import Tiles, coarser, cut_into_tiles, joined
 from nsysconv.timeline.timeline import Timeline
 
-_CLASS = f"The class of the account: {', '.join(PIECE_CLASSES)}."
+_CLASS = f"Class of the breakdown: {', '.join(PIECE_CLASSES)}."
 
 # -- piece by piece
 
 COLUMNS = (
     *BY_DEVICE,
     Column("start_ns", Unit.NS, f"Start of the piece. {WINDOW}", key=True),
-    duration_column("dur_ns", "Length of the gap.", adds=True),
+    duration_column("dur_ns", "Length of the piece.", adds=True),
     Column("time_class", Unit.TEXT, _CLASS, key=True),
     Column("gap", Unit.TEXT, "Id of the gap that contains the piece; null: none."),
     Column("gap_start_ns", Unit.NS, "Start of that gap.", brief=False),

@@ -46,8 +46,8 @@ COLUMNS = (
     Column(
         "sort",
         Unit.TEXT,
-        f"Of a range {RANGE_KINDS[0]} or {RANGE_KINDS[1]}; of an operator "
-        f"{', '.join(OPERATOR_KINDS[:-1])} or {OPERATOR_KINDS[-1]}; null: of other kinds.",
+        f"For ranges {RANGE_KINDS[0]} or {RANGE_KINDS[1]}; for operators "
+        f"{', '.join(OPERATOR_KINDS[:-1])} or {OPERATOR_KINDS[-1]}; else null.",
         brief=False,
     ),
     Column(

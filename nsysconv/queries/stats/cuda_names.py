@@ -81,7 +81,7 @@ def texts_at(texts: Sequence[str | None], places: Array) -> Array:
 
 @dataclass(frozen=True)
 class KernelNames:
-    """For each row of the slice's kernels the number of its name, and the names by number."""
+    """The number of the name of each kernel in the slice, and the names by number."""
 
     number: Array
     texts: list[str]

@@ -153,7 +153,7 @@ def _missing_rows_notes(timeline: Timeline) -> tuple[Note, ...]:
 _KERNEL_COUNT = count_column("kernel_count", "Number of executions.")
 _KERNEL_NAME = key_column("name", "Name of the kernel.")
 _MEMORY_COUNT = count_column("memory_op_count", "Number of operations.")
-_MEMORY_NAME = key_column("operation", "Operation of the collective, such as allreduce.")
+_MEMORY_NAME = key_column("operation", "Memory operation: direction of the copies, or memset.")
 _CATEGORY = key_column("category", "CUDA_API, CUDA_KERNEL or MEMORY_OPER.")
 _OPERATION = key_column("operation", "Name of the function or kernel, or the memory operation.")
 

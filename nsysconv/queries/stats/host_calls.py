@@ -46,7 +46,7 @@ OSRT_SUM = summaries.table(
 _MPI_SOURCES = {"p2p": "p2p", "collective": "collectives", "wait": "start-wait", "other": "other"}
 
 
-# Of names of functions, after MPI_ and an I for those that return at once.
+# Names of functions, after MPI_ and an I for those that return at once.
 _MPI_NAMES = {
     "p2p": re.compile(r"[BRS]?send|recv|sendrecv|m?probe|mrecv"),
     "collective": re.compile(r"\w*(?:barrier|bcast|gather|scatter|alltoall|reduce|scan)"),

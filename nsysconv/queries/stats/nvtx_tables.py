@@ -136,7 +136,7 @@ def _in_tree(tree: nesting.Tree, rows: Array) -> dict[str, Any]:
 
 _TRACE_COLUMNS = (
     Column("start_ns", Unit.NS, "Start of the event."),
-    Column("end_ns", Unit.NS, "End of the call."),
+    Column("end_ns", Unit.NS, "End of the range."),
     Column("dur_ns", Unit.NS, "Duration of the range."),
     Column("child_sum_ns", Unit.NS, "Sum of the durations of the ranges directly inside it."),
     Column(
