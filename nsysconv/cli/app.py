@@ -42,7 +42,6 @@ from nsysconv.cli.stores import (
 from nsysconv.errors import UsageError
 from nsysconv.export import ALL_FORMATS
 
-
 # What other tools call their commands, or people expect, and the command that does that here.
 _ELSEWHERE = {
     "stats": "report {target} cuda_gpu_kern_sum",
