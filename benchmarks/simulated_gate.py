@@ -52,7 +52,7 @@ _PID, _TID, _STREAM = 1, 11, 7
 # The first kernel takes 300 us, each next one 8 % less.
 _LENGTHS = 300_000 * 0.92 ** np.arange(KERNELS)
 _NAMES = tuple(f"kernel_{i:02}" for i in range(KERNELS))
-# Of a launch, beside the noise of its kernel in this run.
+# The noise of a launch, beside that of its kernel in this run.
 _OF_A_LAUNCH = 0.02
 _LOAD_NS, _MALLOC_NS, _MALLOCS, _LAUNCH_NS, _LATENCY_NS = 600_000, 60_000, 6, 4_000, 2_000
 _OF_THE_HOST = 0.05

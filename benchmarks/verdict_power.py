@@ -40,7 +40,7 @@ TOLERANCE_OF_HALF = 0.003
 
 @dataclass(frozen=True)
 class Intervals:
-    """Of each pair the interval of the ratio other / base, and the ratio of the means."""
+    """Return the interval of the ratio other / base of each pair, and the ratio of the means."""
 
     low: Array
     high: Array
@@ -247,7 +247,7 @@ class OneRun:
             * np.exp(self.run_noise * random.standard_normal((pairs, 1)))
             for _ in range(2)
         )
-        # Of a side that is slower as a whole the deviations are the same.
+        # The deviations of a side that is slower as a whole are the same.
         half = step_half_widths(deviations(base), deviations(other), self.run_noise)
         ratio = other.mean(axis=1) / base.mean(axis=1)
 
@@ -313,7 +313,7 @@ EXPECTED: Mapping[str, tuple[float | None, ...]] = {
     "every 25th step ×3, 100 steps, runs ±1%": (None, 0.53, None, None, 0.91, 1, None),
 }
 
-# Of these the independent program had other figures; those here were the same with 20 000 pairs.
+# The independent program had other figures for these; those here were the same with 20 000 pairs.
 OTHERWISE: Mapping[tuple[str, str], float] = {
     ("white 5 %, 30 steps, runs ±0%", EXCEEDED_5): 0.67,
     ("AR .8, 300 steps, runs ±0%", WITHIN): 0.50,

@@ -17,7 +17,7 @@ from seeds import ROOT
 
 _TRACEBACK = "Traceback (most recent call last)"
 _STATUSES = (0, 2, 3, 4)
-# Of the clock: a machine that others use, too, can be so much slower.
+# How much slower the clock says a machine is that others use, too.
 _HANGS_SECONDS = 10 * SECONDS
 _LOOK_SECONDS = 0.02
 _PAGE = os.sysconf("SC_PAGE_SIZE")

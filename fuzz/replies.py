@@ -114,7 +114,7 @@ class Replies:
         for document in documents:
             self._adds_up(document["report"], document)
             if len(document["rows"] or ()) > _KEPT_ROWS:
-                # Of so many only whether they are the same is looked at.
+                # So many are only compared for being the same.
                 document["rows"] = [hash(str(row)) for row in document["rows"]]
         return {document["report"]: document for document in documents}
 
@@ -165,7 +165,7 @@ class Replies:
         total = row.get("gap_sum_ns", row.get("dur_ns"))
         if total is None or total < 0 or any(v is not None and v < 0 for v in parts):
             self._looked.wrong("idle time is not negative", f"{name}: {row}", f"negative {name}")
-        # Of the idle time of one stream nobody says whose it is.
+        # Nobody says whose the idle time of one stream is.
         if None not in parts and sum(parts) != total:
             self._looked.wrong("parts of gaps add up", f"{name}: {row}", f"parts {name}")
 

@@ -49,7 +49,7 @@ _REPORTS = (
 )  # fmt: skip
 _REPORT = ".nsys-rep"
 
-# Of real files so much is kept.
+# So much of real files is kept.
 _ROWS = 200
 _BLOCK_EVENTS = 30
 _BLOCKS = 3

@@ -56,7 +56,7 @@ class Session:
             return
         self._looked.outcome = "imported"
         profiles = Stored(self._case, self._source, self._looked, words).look(store)
-        # Of several, one has to be named.
+        # One of several has to be named.
         if profiles == 1:
             imported = self._reports("report (store)", store)
             compare(imported, self._reports("report (file)", self._source, include), self._looked)

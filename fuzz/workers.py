@@ -18,7 +18,7 @@ from cases import LARGE, Case, case
 # Above the limits inside of the process, which can say where it was.
 _HANG_SECONDS = 1800
 _ADDRESS_BYTES = 12 << 30
-# Of so many files one is looked at by commands, too: these take twenty times as long.
+# One of so many files is looked at by commands, too: these take twenty times as long.
 _COMMANDS_EVERY = 30
 _COMMANDS_EVERY_LARGE = 3
 

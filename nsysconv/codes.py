@@ -77,7 +77,7 @@ TIME_CLASSES = {
     "idle_launch": "idle, launch latency",
     "idle_queue": "idle, queued: launched and not started",
     "idle_migration": "idle until a page migration",
-    "idle_profiler": "idle, the profiler was at work",
+    "idle_profiler": "idle, profiler overhead",
     "idle_unknown": "idle, cause not recorded",
     "idle_end": "idle, nothing followed",
     "after": "after the last GPU operation",

@@ -27,7 +27,7 @@ _UNPRINTABLE = re.compile(r"[^\x20-\x7e]{1,4096}")
 _MARK = re.compile(r" (?:\[clone [^\]]*\]|\(\.kd\))$")
 
 _BRACKET = re.compile("[<>()]")
-# Of POSIX or Windows.
+# Refused by POSIX or Windows.
 _NOT_IN_FILE_NAMES = re.compile(r'[<>:"/\\|?*\x00-\x1f]')
 _LONGEST = 20_000
 

@@ -27,7 +27,7 @@ DIST = ROOT / "dist"
 PROFILE = ROOT / "tests" / "fixtures" / "nsys" / "basic-3.25.0.sqlite"
 MAN_PAGE = "share/man/man1/nsysconv.1"
 MOST_WHEEL_BYTES, MOST_SDIST_BYTES = 2 * 10**6, 6 * 10**6
-# Of the repository, what a package is not made of.
+# What a package is not made of.
 _NOT_PACKED = ("tests/", "benchmarks/", "fuzz/", "faults/", ".")
 _IN_SDIST = ("CHANGELOG.md", "LICENSE", "README.md", "ci/gate.sh", "docs/README.md", "man/nsysconv.1")
 

@@ -40,7 +40,7 @@ TABLE = """
 
 
 SOURCES = {name: import_module(f"fixtures_{name}") for name in IMPORTERS}
-"""Of each importer the module with its fixtures.
+"""The module with the fixtures of each importer.
 
 FILES lists them; ABOUT is a paragraph on them; EXAMPLE names the one that reports are tried on.
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from nsys_rows import MEMORY, VM, Cell, Export, Row, global_pid, global_tid
 from workload import Construct, Events, MpiCall, Thread
 
-# Of a metric sampled on a GPU: virtual machine, source, tag, and the GPU in the last eight bits.
+# A metric sampled on a GPU: virtual machine, source, tag, and the GPU in the last eight bits.
 METRICS_TYPE = VM | 5 << 32 | 1 << 8
 _LIBRARIES = {"cublas": ("CUBLAS_EVENTS", 29, 35), "cudnn": ("CUDNN_EVENTS", 28, 33)}
 _MPI = {

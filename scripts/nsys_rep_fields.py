@@ -96,7 +96,7 @@ EVENTS: dict[str, Spec] = {
     "CUBLAS_EVENTS": {1: 48, 108: _CALL},
     "CUDNN_EVENTS": {1: 48, 108: _CALL},
     "CUDA_GRAPH_NODE_EVENTS": {1: 113, 108: {**_CALL, 33: _NODE}},
-    # Of a node (until 2022), of a graph that is instantiated, of a graph.
+    # A node (until 2022), a graph that is instantiated, a graph.
     "CUDA_GRAPH_EVENTS": {1: "_kind", 108: {
         **_CALL, 33: _NODE, 37: numbered(1, "_instantiated graphExecId"),
         38: numbered(1, "graphId originalGraphId")}},

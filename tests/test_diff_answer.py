@@ -34,16 +34,16 @@ ONE = Change((100_000,), (120_000,), "single run", HALF, 0.03)
          "slower: GPU active window 100.00 µs → 120.00 µs (+20.0 %); 1 run vs. 1 run, "
          "95 % interval +10.4 to +30.4 %, assuming 3 % run-to-run noise"),
         (Answer(WINDOW, Change((100_000,), (105_000,), "single run", HALF, 0.03), (1, 1)),
-         "inconclusive: GPU active window 100.00 µs → 105.00 µs (+5.0 %); 1 run per side shows no change "
-         "below 12 %: record 3 runs per side"),
+         "inconclusive: GPU active window 100.00 µs → 105.00 µs (+5.0 %); 1 run per side cannot show "
+         "changes below 12 %: record 3 runs per side"),
         # 2.78 x 0.82 sqrt(2 / 3) = 1.9 % either way, 1.4 times that; 1 % noise shows 3 % with 4 runs.
         (Answer(STEP, Change((100, 101, 99), (101, 102, 100), "repeats"), (3, 3)),
-         "inconclusive: step period 100 ns → 101 ns (+1.0 %); 3 vs. 3 runs show no change below 3.2 %: "
-         "record 4 runs per side"),
+         "inconclusive: step period 100 ns → 101 ns (+1.0 %); 3 vs. 3 runs cannot show changes below 3.2 "
+         "%: record 4 runs per side"),
         # Twenty runs with 2.05 % and new ones: (2.064 + 0.857) x 2.05 % x sqrt(1/20 + 1/6) = 2.79 %.
         (Answer(STEP, Change((98, 102) * 10, (101,), "repeats"), (20, 1)),
-         "inconclusive: step period 100 ns → 101 ns (+1.0 %); 20 vs. 1 runs show no change below 6.3 %: "
-         "record 6 new runs"),
+         "inconclusive: step period 100 ns → 101 ns (+1.0 %); 20 vs. 1 runs cannot show changes below "
+         "6.3 %: record 6 new runs"),
         # R1 of the definitions: 1.03298 to 1.06691.
         (Answer(STEP, Change((100, 101, 99, 100, 102), (105, 106, 104, 105, 107), "repeats"), (5, 5)),
          "slower: step period 100 ns → 105 ns (+5.0 %); 5 runs vs. 5 runs, "

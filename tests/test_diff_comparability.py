@@ -371,13 +371,13 @@ def test_events_against_totals(profile: Make) -> None:
     kernels, copies, calls = comparability_notes([events], [summary])
     assert {kernels.slug, copies.slug, calls.slug} == {"events-against-totals"}
     assert kernels.severity is Severity.INFO
-    assert kernels.text == "kernel events vs. totals of kernels by name"
+    assert kernels.text == "kernel events vs. kernel totals by name"
     assert kernels.facts == {Fact.KERNELS, Fact.KERNEL_TOTALS}
-    assert copies.text == "memory copies vs. totals of copies and memsets"
+    assert copies.text == "memory copies vs. copy and memset totals"
     assert copies.facts == {Fact.MEMCPYS, Fact.MEMSETS, Fact.MEMORY_TOTALS}
-    assert calls.text == "API calls vs. totals of API calls by name"
+    assert calls.text == "API calls vs. API call totals by name"
     turned = comparability_notes([summary], [events])[2]
-    assert turned.text == "totals of API calls by name vs. API calls"
+    assert turned.text == "API call totals by name vs. API calls"
 
 
 @pytest.mark.parametrize(

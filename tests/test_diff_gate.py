@@ -355,7 +355,7 @@ def test_verdicts(text: str, rows: list[LimitRow], state: State) -> None:
         (
             "made.sum_ns:3%",
             [measured(1000, 1020, 0.0277)],
-            "1 run per side shows no change below 3.9 %: record 3 runs per side",
+            "1 run per side cannot show changes below 3.9 %: record 3 runs per side",
         ),
         (
             "made.sum_ns:3%",
@@ -561,6 +561,16 @@ def test_the_report_of_verdicts() -> None:
 
 def test_no_limits_are_a_report_without_rows() -> None:
     assert limits_report([]).rows() == []
+
+
+def test_rows_that_exceed_are_a_list_and_no_name_in_markdown() -> None:
+    """The list is longer than a name may be; taken for one, it was cut to the unit of its last row."""
+    kernels = [f"void at::native::kernel<{i}, c10::BFloat16>(int, T2, T3)" for i in range(3)]
+    out = io.StringIO()
+    limits = limits_report([verdict("made.sum_ns:3%", *(row(1_000, 9_000, name) for name in kernels))])
+    renderer("markdown")([section(limits)], out, Options())
+    (cells,) = (line for line in out.getvalue().splitlines() if "| exceeded |" in line)
+    assert all(name in cells for name in kernels)
 
 
 @pytest.mark.parametrize("name", FORMATS)

@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+import write_examples
 from example_training import Training, train
 from run_command import run
+from write_examples import EXAMPLES
 from write_nsys import write_nsys
 
 import nsysconv
@@ -36,3 +39,14 @@ def test_the_late_rank_is_the_one_that_others_wait_for(tmp_path: Path) -> None:
     outcome = run("report", ".", "stragglers", "-f", "json", cwd=tmp_path)
     rows = json.loads(outcome.out)["reports"][0]["rows"]
     assert max(rows, key=lambda row: row["late_sum_ns"])["rank"] == 1
+
+
+@pytest.mark.parametrize(("names", "written"), [((), tuple(EXAMPLES)), (("old.nvvp",), ("old.nvvp",))])
+def test_a_folder_alone_asks_for_all_examples(
+    names: tuple[str, ...], written: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, ...]] = []
+    monkeypatch.setattr(write_examples, "write_examples", lambda folder, *names: asked.append(names))
+    monkeypatch.setattr("sys.argv", ["write_examples.py", str(tmp_path / "new"), *names])
+    write_examples.main()
+    assert (asked, (tmp_path / "new").is_dir()) == ([written], True)

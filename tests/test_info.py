@@ -72,7 +72,7 @@ def test_programs_are_told_whole_numbers(tmp_path: Path) -> None:
 @pytest.mark.parametrize("form", FORMATS_FOR_PEOPLE)
 def test_no_fact_is_said_twice(form: str, tmp_path: Path) -> None:
     told = words(run("info", BASIC, "-f", form, cwd=tmp_path, width=80).out)
-    for fact in ("graph nodes", "allocations and frees of memory", "device properties"):
+    for fact in ("graph nodes", "memory allocations and frees", "device properties"):
         assert told.count(fact) == 1, fact
 
 

@@ -319,7 +319,7 @@ def test_rows_in_their_order(ask: str, rows: Any, expected: Any, options: Any) -
     ("operators:stack=2", UsageError, "stack="), ("operators:by=stack:stack=-1", UsageError, "stack="),
     ("operators:by=color", UsageError, "operators have no rows by 'color'"),
     ("operator_kernels:by=x", UsageError, "operator_kernels have no rows by 'x'"),
-    ("operators:by=shapes", NotRecorded, "shapes of operators' inputs"),
+    ("operators:by=shapes", NotRecorded, "input shapes of operators"),
 ])  # fmt: skip
 def test_what_means_nothing_and_what_was_not_recorded_is_refused(
     spec: str, error: type[Exception], words: str

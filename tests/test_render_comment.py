@@ -116,7 +116,7 @@ def test_limits_that_more_runs_decide_are_one_line() -> None:
 
 
 def test_beside_many_runs_new_ones_decide() -> None:
-    reason = "20 vs. 1 runs show no change below 6 %: record 5 new runs"
+    reason = "20 vs. 1 runs cannot show changes below 6 %: record 5 new runs"
     lines, _ = written(headline(SLOWER.report()), limits("inconclusive", needs_runs=5, reason=reason))
     assert lines[2] == "* **inconclusive**: `kernels.per_step_ns:0%`: record 5 new runs"
 

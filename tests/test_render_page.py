@@ -213,7 +213,7 @@ def test_rules_of_nsys_are_tables_below(tmp_path: Path) -> None:
         page_of(tmp_path, Kernel(0, 10), Memcpy(20, 30), Kernel(600_000_020, 600_000_030))
     ).text
     section = text[text.rindex("Rules of nsys analyze") :]
-    assert "GPU gaps: times in which a process left a device unused" in section
+    assert "GPU gaps: times in which a process did not use a device" in section
     assert "Synchronous memsets of pinned or managed memory. Nothing found: " in section
 
 

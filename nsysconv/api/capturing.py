@@ -30,8 +30,8 @@ class CaptureKeywords(TypedDict, total=False):
     program, and there is no return. Reports are made and imported in a folder of their own in `scratch`
     (default: TMPDIR, else /tmp) and then moved to where the line says. A signal to end is passed on to
     the program, which has `grace_s` seconds to end (default: 10); export and import have `timeout_s`
-    seconds each (default: 1800). `program` is the argument that begins the program, for lines with
-    options that are not known.
+    seconds each (default: 1800). `program` is the argument where the program's command
+    starts, for lines with unknown options.
     """
 
     ranks: str | None

@@ -17,7 +17,7 @@ DRAWN = (STEP_PAIRS, STEP_TIMELINES, *TREES)
 """The reports that the page of a comparison draws, where none is named."""
 
 LONG = 2_000_000
-"""Of two sides with more kernels and API calls the page has no trees: they would take too long."""
+"""Two sides with more kernels and API calls get no trees on the page: they would take too long."""
 
 
 def drawn_reports(profiles: Iterable[OpenProfile]) -> tuple[str, ...]:

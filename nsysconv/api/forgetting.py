@@ -38,9 +38,9 @@ _NS_OF_HOUR = 3_600 * 10**9
 _COLUMNS = (
     Column("run", Unit.TEXT, "The run.", key=True),
     Column("label", Unit.TEXT, "Name of the profile in the store.", key=True),
-    Column("id", Unit.ID, "Its number in the store."),
+    Column("id", Unit.ID, "Number of the profile in the store."),
     Column("recorded", Unit.TEXT, "When it was recorded; null: not recorded in the source."),
-    Column("row_count", Unit.COUNT, "Rows of its events."),
+    Column("row_count", Unit.COUNT, "Number of rows of its events."),
 )
 
 

@@ -64,7 +64,7 @@ MOST_BOXES = 50_000
 _ROWS = 1000
 _FEWEST_ROWS = 20
 _MOST_BINS = 100_000
-"""Of all devices; more take gigabytes, for a picture in which nobody can distinguish them."""
+"""Limit over all devices; more take gigabytes, for a picture in which nobody can distinguish them."""
 _FEWEST_BINS = 10
 
 

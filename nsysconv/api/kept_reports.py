@@ -23,10 +23,10 @@ from nsysconv.timeline.slices import StepRule
 STEPS = "steps"
 _KEPT = (STEPS, "overview")
 MANY = 100
-"""Of so many profiles an import says that it computes reports: that takes seconds."""
+"""From this many profiles on, an import says that it computes reports: that takes seconds."""
 FEWEST_RUNS = 20
 """Imports into a store of fewer runs keep nothing: its history is soon computed."""
-# Of more events the import would take a tenth longer.
+# With more events the import would take a tenth longer.
 _MOST_EVENTS = 200_000
 # What makes these values: the store's columns, what is derived of them, and the reports.
 _CODE = ("*.*", "store/*.py", "timeline/*.*", "queries/*.*", "diff/rows.py", "api/kept_reports.py")

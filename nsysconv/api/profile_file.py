@@ -103,7 +103,7 @@ def rank_claims(
 
 
 def _claims_on(item: Input, pattern: re.Pattern[str] | None) -> list[RankClaim]:
-    # Of a recording of several files counts what is said of each of them.
+    # For a recording of several files, what is said of each of them counts.
     first, *others = [rank_claims(path, pattern, item.named) for path in item.paths]
     return [claim for claim in first if all(claim in other for other in others)]
 

@@ -52,24 +52,24 @@ _ATTRIBUTES = (
 _EVENTS = tuple(dict.fromkeys((*schema.GPU_OP_TABLES, *schema.EVENT_TABLES)))
 _PROFILES = (
     Column("label", Unit.TEXT, "Name in the store; select it with STORE@LABEL.", key=True),
-    Column("ranks", Unit.TEXT, "The ranks of its processes, those of a row joined by -."),
-    Column("host", Unit.TEXT, "The machine."),
+    Column("ranks", Unit.TEXT, "Ranks of its processes, consecutive ones joined by -."),
+    Column("host", Unit.TEXT, "Host on which it was recorded."),
     Column(
         "recording_ns",
         Unit.NS,
         "Length of the profiler's session; null: not recorded in the source.",
     ),
-    Column("kernel_count", Unit.COUNT, "Kernels."),
-    Column("api_call_count", Unit.COUNT, "API calls."),
-    Column("tags", Unit.TEXT, "What was said of it with --tag, KEY=VALUE each."),
-    Column("job", Unit.TEXT, "The batch job, where it is known.", brief=False),
-    Column("source", Unit.TEXT, "The importer that read it.", brief=False),
-    Column("path", Unit.TEXT, "The file it came from.", brief=False),
+    Column("kernel_count", Unit.COUNT, "Number of kernels."),
+    Column("api_call_count", Unit.COUNT, "Number of API calls."),
+    Column("tags", Unit.TEXT, "Tags given with --tag, as KEY=VALUE."),
+    Column("job", Unit.TEXT, "Batch job, if known.", brief=False),
+    Column("source", Unit.TEXT, "Importer that read the file.", brief=False),
+    Column("path", Unit.TEXT, "File it was imported from.", brief=False),
     Column("tool_version", Unit.TEXT, "Version of the profiler.", brief=False),
-    Column("format_version", Unit.TEXT, "Version of the file's form.", brief=False),
+    Column("format_version", Unit.TEXT, "Version of the file format.", brief=False),
     Column("driver_version", Unit.TEXT, "Version of the driver.", brief=False),
-    Column("graph_mode", Unit.TEXT, "How graphs were recorded.", brief=False),
-    Column("zero_utc_ns", Unit.NS, "Time of day (UTC, ns since 1970) of its zero.", brief=False),
+    Column("graph_mode", Unit.TEXT, "Recording mode of graphs.", brief=False),
+    Column("zero_utc_ns", Unit.NS, "Time of day (UTC, ns since 1970) of time zero.", brief=False),
 )
 
 
@@ -112,11 +112,16 @@ def check(target: Target, *, limit: int = 0) -> ShownReport:
         raise UsageError("only stores are checked, each as a whole", where=str(store), hint=hint)
     found = checksums.check(store)
     columns = (
-        Column("profile", Unit.TEXT, "Name in the store; null: the store itself.", key=True),
-        Column("table", Unit.TEXT, "The table; null: all.", key=True),
+        Column(
+            "profile",
+            Unit.TEXT,
+            "Name of the profile in the store; null: the store itself.",
+            key=True,
+        ),
+        Column("table", Unit.TEXT, "Table; null: all tables.", key=True),
         Column("result", Unit.TEXT, "differs, not recorded (no checksums were kept), or damaged."),
-        Column("imported_count", Unit.COUNT, "Rows when it was imported."),
-        Column("row_count", Unit.COUNT, "Rows now."),
+        Column("imported_count", Unit.COUNT, "Number of rows at import."),
+        Column("row_count", Unit.COUNT, "Number of rows now."),
     )
     well = Text("", ("All tables hold what was imported: rows and checksums are the same.",))
     title = f"Check of {redacted_target(target)}"
@@ -183,7 +188,10 @@ def _profile(profile: Profile) -> ShownReport:
     return _report(
         "profile",
         f"Profile {profile.ref.label}",
-        (_text("attribute", "What.", key=True), _text("value", "Its value.")),
+        (
+            _text("attribute", "Attribute of the recording.", key=True),
+            _text("value", "Value of the attribute."),
+        ),
         [{"attribute": key, "value": str(value)} for key, value in {**attributes, **rows}.items()],
         notes=profile.notes,
         texts=[Text("", (*starmap(_line, attributes.items()), *_row_counts(counts)))],
@@ -242,9 +250,13 @@ def _facts(profiles: Sequence[Profile]) -> ShownReport:
         "facts",
         "What they can answer" if of > 1 else "What it can answer",
         (
-            _text("fact", "A kind of information.", key=True),
-            _text("recorded", whether if of > 1 else "Whether the profile holds it."),
-            *([Column("profile_count", Unit.COUNT, "Profiles that hold it.")] if of > 1 else []),
+            _text("fact", "Kind of information.", key=True),
+            _text("recorded", whether if of > 1 else "Whether the profile has it."),
+            *(
+                [Column("profile_count", Unit.COUNT, "Number of profiles that have it.")]
+                if of > 1
+                else []
+            ),
             _text("advice", "How to record it next time."),
         ),
         rows,
@@ -334,12 +346,12 @@ def reports(
     wanted = [queries.parse_spec(name).name for name in several(names)] if names else _by_subject()
     columns = [
         _text("report", "Name of the report.", key=True),
-        _text("title", "What it shows."),
-        _text("about", "What it is about."),
-        _text("core", "Whether it is printed where none is named: yes or no."),
+        _text("title", "What the report shows."),
+        _text("about", "Subject of the report."),
+        _text("core", "Whether the report is printed by default: yes or no."),
         _text("needs", "Facts that the report requires."),
-        _text("uses", "Further facts, whose columns are null without them."),
-        _text("options", "Its own options."),
+        _text("uses", "Optional facts; without them their columns are null."),
+        _text("options", "Options of the report."),
     ]
     rows = [_list_row(name) for name in wanted]
     # What is in a folder of several profiles is known only once they have been read.
@@ -348,7 +360,7 @@ def reports(
         return _report("reports", "Reports", columns, rows, texts=_by_subject_in_words(rows))
     answered = "Whether the profile, or one of the run's, can answer it: yes or no."
     columns.insert(1, _text("answered", answered))
-    columns.append(_text("missing", "What it lacks for that."))
+    columns.append(_text("missing", "Missing facts."))
     where, selector = split_target(target)
     with ExitStack() as stack:
         opened = open_profile.open_all(where, selector, stack, say, one_run=True)

@@ -57,7 +57,7 @@ BY = ("rank", "host", "device", *PROFILE_BY)
 """Kinds of rows that a report on many ranks can have."""
 
 MOST_BESIDE = 8
-"""Of more profiles than this, rows become three: of the least, the median and the greatest value."""
+"""With more profiles than this, rows become three: minimum, median and maximum."""
 
 # If the rows of a few profiles follow each other, text shows at least so many rows of each.
 _FEWEST_FOR_PEOPLE = 5

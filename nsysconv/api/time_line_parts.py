@@ -16,10 +16,10 @@ Part = tuple[int, int]
 
 _GAPS = 20
 _NAMES = 10
-"""Of each kind of events."""
+"""The most gaps, and names of each kind of events, whose parts are shown whole."""
 _MANY = 2_000
 _AROUND_NS = 1_000_000
-"""Of what has more events than _MANY in it, at most so much is shown before and after both ends."""
+"""How much is shown at most before and after both ends of what has more than _MANY events."""
 
 
 def time_line_parts(

@@ -101,7 +101,7 @@ class Line:
 def parse(arguments: Sequence[str], program: str | None = None) -> Line:
     """Parse a line: `nsys profile … PROGRAM …` or `nvprof … PROGRAM …`.
 
-    `program` is the argument that begins the program, for lines with options that are not known here.
+    `program` is the argument where the program's command starts, for lines with unknown options.
     Raises CaptureError for other commands, and where it is unknown where the program begins.
     """
     profiler = _profiler(arguments)

@@ -330,7 +330,7 @@ class SliceFlags:
         str | None,
         part_option(
             help="Select a time: ns, us, ms or s since the start of the profile, or % of it; 1.5s:2s, "
-            "10%:90%, 3s: to the end. A/B is the same.",
+            "10%:90%, 3s: to the end. A/B means the same.",
             metavar="A:B",
         ),
     ] = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 from nsysconv.errors import NsysconvError
@@ -19,10 +20,9 @@ def wanted(arguments: Sequence[str]) -> bool:
     """Return whether these arguments of a command line ask for JSON; what comes after `--` does not."""
     ours = list(arguments)
     ours = ours[: ours.index("--")] if "--" in ours else ours
-    pairs = zip(ours, [*ours[1:], ""], strict=True)
     return any(
         _OF_FORMAT.fullmatch(word) or (word in ("-f", "--format") and after == "json")
-        for word, after in pairs
+        for word, after in pairwise([*ours, ""])
     )
 
 

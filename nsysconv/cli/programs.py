@@ -23,7 +23,7 @@ SQL_EXAMPLES = flags.examples(
 
 SCHEMA_EXAMPLES = flags.examples(
     ("nsysconv schema kernels", "types, units and descriptions of the columns"),
-    ("nsysconv schema operators:by=stack", "of a report with an option"),
+    ("nsysconv schema operators:by=stack", "the same for a report with an option"),
 )
 
 MCP_EXAMPLES = flags.examples(
@@ -92,7 +92,11 @@ def mcp(
     seconds: Annotated[
         int,
         flags.run_option(
-            "--timeout", min=1, help="Seconds for one answer. Default: 120.", metavar="SECONDS"
+            "--timeout",
+            min=1,
+            help="Time limit for one answer. Default: 120.",
+            metavar="SECONDS",
+            show_default=False,
         ),
     ] = 120,
 ) -> int:

@@ -32,13 +32,16 @@ RUNS_EXAMPLES = examples(
 )
 
 FORGET_EXAMPLES = examples(
-    ("nsysconv forget runs.db --keep 200 --dry-run", "what all but the newest 200 runs are"),
-    ("nsysconv forget runs.db --older-than 90d", "runs of the last 90 days stay"),
+    (
+        "nsysconv forget runs.db --keep 200 --dry-run",
+        "list all runs but the newest 200, and remove nothing",
+    ),
+    ("nsysconv forget runs.db --older-than 90d", "keep the runs of the last 90 days"),
     ("nsysconv forget runs.db branch=fix-7 nightly-3", "runs by tag, label or number"),
 )
 
 HISTORY_EXAMPLES = examples(
-    ("nsysconv history runs.db", "steps, kernels and window: since when are they so?"),
+    ("nsysconv history runs.db", "steps, kernels and window: their level, and since when"),
     ("nsysconv history runs.db 'kernels[/gemm/].avg_ns' --last 100", "kernels, the newest runs"),
     ("nsysconv history runs.db@branch=main -f json", "runs with a tag, as JSON"),
 )
@@ -72,7 +75,7 @@ class ForgetFlags:
     never: Annotated[
         list[str] | None,
         what_option(
-            help="Keep what has this label, as what has the label baseline. May be repeated.",
+            help="Keep profiles with this label, besides those labeled baseline. May be repeated.",
             metavar="LABEL",
         ),
     ] = None

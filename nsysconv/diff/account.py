@@ -48,8 +48,8 @@ MINOR = "other"
 _MINOR_SHARE = Fraction(5, 1000)
 _NOTHING = Fraction(0), Fraction(0)
 _KEYS = (
-    Column("rank", Unit.ID, "Rank of the process, if the row has only one.", key=True),
-    Column("device_id", Unit.ID, "The device, as the base numbers it.", key=True),
+    Column("rank", Unit.ID, "Rank of the process; null: none, or several.", key=True),
+    Column("device_id", Unit.ID, "Number of the device in the base.", key=True),
 )
 
 
@@ -302,8 +302,8 @@ ACCOUNT_COLUMNS = (
         "side has no steps. The other rows of a device add up to that.",
         key=True,
     ),
-    Column("change_ns", Unit.NS, "Other less base.", better="less", adds=True),
-    Column("change_pct", Unit.PCT, "The change as a share of all of base's time.", better="less"),
+    Column("change_ns", Unit.NS, "Other minus base.", better="less", adds=True),
+    Column("change_pct", Unit.PCT, "The change as a share of base's total time.", better="less"),
     Column(
         "base_ns",
         Unit.NS,
@@ -311,7 +311,7 @@ ACCOUNT_COLUMNS = (
         "count, another mean, another overlap.",
         better="less",
     ),
-    Column("other_ns", Unit.NS, "What other spent on it.", better="less"),
+    Column("other_ns", Unit.NS, "Time in other.", better="less"),
     Column(
         "weight",
         Unit.TEXT,
@@ -434,27 +434,27 @@ CONTRIBUTOR_COLUMNS = (
     Column(
         "name",
         Unit.TEXT,
-        "Name of the kernel or the call, direction of the copy, or what the host did.",
+        "Name of the kernel or call, direction of the copy, or host activity.",
         key=True,
     ),
     Column(
         "activity",
         Unit.TEXT,
-        "Of calls the layer, of what the host did which activity it was; null for kernels.",
+        "For calls the layer, for host time the kind of activity; null for kernels.",
         key=True,
         brief=False,
     ),
-    Column("change_ns", Unit.NS, "Other less base, of the sums.", better="less"),
+    Column("change_ns", Unit.NS, "Other minus base, of the totals.", better="less"),
     Column(
         "certain",
         Unit.TEXT,
         "yes: noise alone does not change it, in 95 % of tables in which nothing changed; no otherwise.",
     ),
-    Column("why", Unit.TEXT, "In words: whether it is the count, or the mean."),
+    Column("why", Unit.TEXT, "Cause of the change in words: the count or the mean."),
     Column("by_count_ns", Unit.NS, "Part due to a different count, at base's mean.", brief=False),
     Column("by_mean_ns", Unit.NS, "Part due to a different mean.", brief=False),
-    Column("base_ns", Unit.NS, "Base's sum.", better="less"),
-    Column("other_ns", Unit.NS, "Other's sum.", better="less"),
+    Column("base_ns", Unit.NS, "Total in base.", better="less"),
+    Column("other_ns", Unit.NS, "Total in other.", better="less"),
 )
 
 _WORTH_SAYING = Fraction(1, 4)

@@ -40,7 +40,7 @@ _NORMAL = 1.96
 _REL_TOL = 1e-9
 SAME_SHARE = 0.03
 """An interval inside ±3 % shows that a figure is the same, for all that matters."""
-# What shows no change below this many percent shows none.
+# What cannot show changes below this many percent shows none.
 _HARDLY_SEEN = 300.0
 SAME_POINTS = 1.0
 """The same of a percentage: ±1 percentage point."""
@@ -303,7 +303,7 @@ def undecided_words(change: Change, share: float | None = None) -> str:
         doubt = f"{runs} cannot show it" if several else f"{runs} does not show how it varies"
     else:
         least = f"{seen:.0f}" if seen >= 100 else f"{seen:.2g}"
-        doubt = f"{runs} {'show' if several else 'shows'} no change below {least} {unit}"
+        doubt = f"{runs} cannot show changes below {least} {unit}"
     needed = change.runs_for(share)
     if quiet is not None and quiet >= _LEAST_RUN_NOISE:
         # What a run's steps show counts as soon as runs are known to differ by less.
@@ -458,14 +458,14 @@ class Answer:
 _COLUMNS = tuple(
     Column(name, unit, doc, real=unit is Unit.NS)
     for name, unit, doc in (
-        ("gate", Unit.TEXT, "What the limits come to: PASS, FAIL or INCONCLUSIVE; null: there are none."),
+        ("gate", Unit.TEXT, "Result of all limits: PASS, FAIL or INCONCLUSIVE; null: no limits."),
         ("answer", Unit.TEXT, "slower, faster, same, or inconclusive."),
         ("figure", Unit.TEXT, "step: time per step; window: from the first GPU operation to the last."),
         ("base_ns", Unit.NS, "Its value on base, of the device or rank where it is the longest."),
         ("other_ns", Unit.NS, "Its value on the other side."),
         ("diff_pct", Unit.PCT, "Other minus base as a share of base."),
         ("ratio_low", Unit.REAL, "Least ratio of other and base that noise allows."),
-        ("ratio_high", Unit.REAL, "Greatest."),
+        ("ratio_high", Unit.REAL, "Upper end of that interval."),
         ("basis", Unit.TEXT, "What the interval rests on: repeats, within run, single run."),
         ("smallest_visible_pct", Unit.PCT, "The smallest change that would probably have been seen."),
         ("base_runs", Unit.COUNT, "Runs of base."),

@@ -119,7 +119,7 @@ def _stretches(low: int, high: int) -> Iterator[tuple[int, list[int]]]:
 def _best_splits(
     series: Array, low: int, high: int, strictness: float
 ) -> Iterator[tuple[float, int]]:
-    # Of each stretch the strength and the place of its best split.
+    # The strength and the place of the best split of each stretch.
     for size, starts in _stretches(low, high):
         inner = slice(LEAST_SEGMENT - 1, size - LEAST_SEGMENT)
         at_once = max(1, _CELLS_AT_ONCE // size**2)
@@ -173,7 +173,7 @@ def _strength(series: Array, strictness: float, low: int, place: int, high: int)
 
 
 def _correlation(series: Array, points: Sequence[int]) -> float:
-    # Of the ranks within segments, one place apart; a mean that is taken from them lowers it by 1/n.
+    # It is that of the ranks within segments, one place apart; a mean taken from them lowers it by 1/n.
     parts = [_ranks(series[low:high]) for low, high in _segments(points, len(series))]
     ranks = np.concatenate([part - part.mean() for part in parts if len(part)] or [np.zeros(1)])
     squares = float(np.sum(ranks**2))

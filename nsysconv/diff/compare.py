@@ -39,8 +39,8 @@ _BY_CHANCE = 0.05
 _REL_TOL = 1e-9
 
 HalfWidths = Callable[[RowMatcher], Mapping[Key, Mapping[str, float]]]
-"""Of sides that are one run each, per row and measure half the width of the interval of its ratio's
-logarithm; rows and measures that have no values by step are left out."""
+"""Half the width of the interval of the logarithm of a ratio, by row and measure, for sides that are
+one run each; rows and measures without values by step are left out."""
 
 
 @dataclass(frozen=True)
@@ -344,12 +344,12 @@ def _columns(
         if column.name in keys:
             yield replace(column, brief=True), [row[column.name] for row in spelled]
     where = [row.where for row in rows]
-    doc = "both; or only in base, only in other: rows of one side."
+    doc = "Sides that have the row: both, only in base or only in other."
     is_brief = any(each != BOTH for each in where)
     yield Column("where", Unit.TEXT, doc, brief=is_brief), where
     doc = (
-        f"better or worse by the declaration of {main.name} (more or less where neither is better); "
-        "same: by less than 3 %; ~: noise alone may have made the change."
+        f"better or worse for {main.name} (more or less if neither is better); same: changed by "
+        "less than 3 %; ~: noise alone can explain the change."
     )
     yield (
         Column("verdict", Unit.TEXT, doc, optional=True),
@@ -360,26 +360,29 @@ def _columns(
         if column is not main:
             yield from _of_measure(column, rows, several=several)
         if column.better is not None or column.unit is Unit.COUNT:
-            doc, optional = "As verdict, of this column.", column.optional
+            doc, optional = "The verdict on this column.", column.optional
             verdict = Column(
                 f"verdict_{column.name}", Unit.TEXT, doc, brief=False, optional=optional
             )
             yield verdict, [row.verdict(column) for row in rows]
             for end, cells in _ratio_ends(column, rows):
                 name = f"ratio_{end}_{_without_unit(column)}"
-                doc = f"As ratio_{end}."
+                doc = f"ratio_{end} of this column."
                 yield Column(name, Unit.REAL, doc, brief=False, optional=optional), cells
     doc = (
-        "What the verdict rests on: exact (counted), repeats (Student's t over runs), within run "
-        "(how steps vary, and what runs are assumed to differ by), single run (that alone)."
+        "Basis of the verdict: exact (counted), repeats (Student's t over runs), within run "
+        "(variation of steps plus assumed run-to-run noise), single run (assumed noise only)."
     )
     changes = [row.judged_change(main.name) for row in rows]
     yield Column("basis", Unit.TEXT, doc, brief=False), [each and each.basis for each in changes]
-    docs = {"low": f"Least ratio of {main.name} that noise allows.", "high": "Greatest."}
+    docs = {
+        "low": f"Lower end of the 95 % interval of the ratio of {main.name}.",
+        "high": "Upper end of that interval.",
+    }
     for end, cells in _ratio_ends(main, rows):
         yield Column(f"ratio_{end}", Unit.REAL, docs[end], brief=False), cells
     if "name" in keys:
-        doc = "How the other side spells the name, if otherwise."
+        doc = "The name on the other side, if it differs."
         names = [row.other.get("name") if row.base else None for row in rows]
         yield (
             Column(_OTHER_NAME, Unit.TEXT, doc, brief=False, optional=True),
@@ -393,9 +396,9 @@ def _of_main(
     base, other, difference, ratio = _of_measure(main, rows, several=several, brief=True)
     yield difference
     shares = [None if by is None else 100 * by for by in difference[1]]
-    doc = "That as a share of base."
+    doc = "The change as a share of base."
     yield Column("diff_pct", Unit.PCT, doc, real=True), _quotients(shares, base[1])
-    doc = "How far noise may have moved that share, at 95 %, and what the interval rests on."
+    doc = "95 % interval of that share, and its basis."
     interval = Column("interval", Unit.TEXT, doc, optional=True)
     yield interval, [_interval(row, main) for row in rows]
     yield from (base, other, (replace(ratio[0], optional=False), ratio[1]))
@@ -410,7 +413,7 @@ def _of_main(
         doc = f"Part of the difference due to a different {counted_by}, at base's mean."
         real = main.real or several
         yield Column(f"by_count_{main.name}", main.unit, doc, real=real), by_count
-        doc = "The rest, due to a different mean."
+        doc = "Part of the difference due to a different mean."
         yield Column(f"by_mean_{main.name}", main.unit, doc, real=real), by_mean
 
 

@@ -39,7 +39,7 @@ _TELLING = ("kernels", "transfers")
 """Reports on which every comparison rests; where nothing in them differs, the recordings are one."""
 _OF_SYSTEM = frozenset({Fact.OSRT_CALLS, Fact.SCHEDULING})
 _OF_CALLS = ("api_vs_kernel", "launch_stats", "idle_host")
-_TIME = Column("time_ns", Unit.NS, "The time that the answer speaks of.", better="less", real=True)
+_TIME = Column("time_ns", Unit.NS, "Time that the answer is about.", better="less", real=True)
 
 
 @dataclass(frozen=True)
@@ -274,7 +274,7 @@ def _assumed_noise(asked: Asked) -> noise.RunNoise:
 
 
 def _share(report: Report, measure: str, which: Callable[[rows.Row], bool]) -> float:
-    # Of the sum of a column over the rows of a report the share of some.
+    # The share of some rows in the sum of a report's column.
     listed = report.rows() if report.table is not None else ()
     spent = [(which(row), row[measure] or 0) for row in listed]
     whole = sum(value for _, value in spent)

@@ -238,8 +238,8 @@ def exit_status(verdicts: Sequence[LimitVerdict], *, passes_undecided: bool = Fa
 
 
 _COLUMNS = (
-    Column("limit", Unit.TEXT, "The limit, as it was given.", key=True),
-    Column("where", Unit.TEXT, "The line of the file that it was read from.", optional=True),
+    Column("limit", Unit.TEXT, "The limit as given.", key=True),
+    Column("where", Unit.TEXT, "Line of the limits file.", optional=True),
     Column(
         "state",
         Unit.TEXT,
@@ -249,22 +249,23 @@ _COLUMNS = (
     Column(
         "row",
         Unit.TEXT,
-        "The row that became worse the most, by its text keys; null: no row has both values.",
+        "The row with the largest change for the worse, by its text keys; null: no row has both "
+        "values.",
         optional=True,
     ),
     # The change says what these two do, where there is little room.
-    Column("base", Unit.TEXT, "Its value before.", brief=False, optional=True),
-    Column("other", Unit.TEXT, "Its value after.", brief=False, optional=True),
+    Column("base", Unit.TEXT, "Value of that row in base.", brief=False, optional=True),
+    Column("other", Unit.TEXT, "Value of that row in other.", brief=False, optional=True),
     Column(
         "change",
         Unit.TEXT,
-        "After minus before, and as a share of before.",
+        "Other minus base, also as a share of base.",
         optional=True,
     ),
     Column(
         "interval",
         Unit.TEXT,
-        "How far noise may have moved the change, and what that rests on.",
+        "95 % interval of the change, and its basis.",
         optional=True,
     ),
     Column(
@@ -290,7 +291,7 @@ _COLUMNS = (
         brief=False,
         optional=True,
     ),
-    Column("reason", Unit.TEXT, "What the state comes from."),
+    Column("reason", Unit.TEXT, "Reason for the state."),
 )
 
 

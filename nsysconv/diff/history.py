@@ -334,7 +334,11 @@ def trend(values: Sequence[float]) -> str:
 
 
 _ROW = Column(
-    "row", Unit.TEXT, "The row, by its keys; null: the report has one.", key=True, optional=True
+    "row",
+    Unit.TEXT,
+    "The row, by its keys; null: the report has a single row.",
+    key=True,
+    optional=True,
 )
 _METRIC_COLUMN = Column("metric", Unit.TEXT, "The column of a report; sums are per step.", key=True)
 _UNIT = Column("unit", Unit.TEXT, "The unit of the values.", brief=False)
@@ -344,9 +348,14 @@ _SERIES = (
     Column("environment", Unit.TEXT, "GPU; driver; tool and version.", key=True),
     Column("run_count", Unit.COUNT, "Runs with a value."),
     Column("level", Unit.TEXT, "Median of the runs since the last change."),
-    Column("spread_pct", Unit.PCT, "How far runs usually are from the median of their level."),
-    Column("since", Unit.TEXT, "First run of this level; null: of the series.", optional=True),
-    Column("trend", Unit.TEXT, "The values from the first run to the last, as heights."),
+    Column("spread_pct", Unit.PCT, "Typical deviation of runs from the median of their level."),
+    Column(
+        "since",
+        Unit.TEXT,
+        "First run of this level; null: the first run of the series.",
+        optional=True,
+    ),
+    Column("trend", Unit.TEXT, "The values from the first run to the last, as a bar chart."),
     Column("first_run", Unit.TEXT, "The first run.", brief=False),
     Column("last_run", Unit.TEXT, "The last run.", brief=False),
     Column("level_med", Unit.REAL, "The level as a number.", brief=False),
@@ -367,7 +376,10 @@ _CHANGES = (
     Column("change", Unit.TEXT, "Medians before and after, and the change as a share."),
     Column("runs", Unit.TEXT, "Runs before and after, to the next change."),
     Column(
-        "why", Unit.TEXT, "What changed in the environment, or how many rows did.", optional=True
+        "why",
+        Unit.TEXT,
+        "What changed in the environment, or the number of rows that changed.",
+        optional=True,
     ),
     Column("recorded", Unit.TEXT, "When the run was recorded; null: not recorded.", brief=False),
     Column(

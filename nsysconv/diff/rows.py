@@ -221,7 +221,7 @@ ALL_STEPS = (
     Column(
         "between_ns",
         Unit.NS,
-        "Time between steps; 0 where one follows the other, null where none is annotated.",
+        "Time between steps; 0: steps follow each other directly; null: no steps.",
         better="less",
         adds=True,
     ),
@@ -306,7 +306,7 @@ def steps_per_rank(report: Report) -> Report:
     names = [column.name for column in keys]
     columns = (
         *keys,
-        Column(STEP_COUNT, Unit.COUNT, "Steps."),
+        Column(STEP_COUNT, Unit.COUNT, "Number of steps."),
         *(replace(column, counted_by=STEP_COUNT) for column in measures),
         *ALL_STEPS,
     )

@@ -203,7 +203,7 @@ def _add_inputs(found: defaultdict[Hashable, Amount], name: str, shapes: str, co
 
 
 def _elements(shapes: str) -> int:
-    # Of all inputs together; 0 for what is no list of shapes.
+    # All inputs together; 0 for what is not a list of shapes.
     try:
         listed = json.loads(shapes)
     except (ValueError, RecursionError):

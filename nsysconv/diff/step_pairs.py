@@ -135,21 +135,24 @@ def _step(found: Steps, place: int) -> Step:
 
 
 COLUMNS = (
-    Column("rank", Unit.ID, "Rank of the process; null: it has none.", key=True),
-    Column("pid", Unit.ID, "The process, as base numbers it.", key=True),
+    Column("rank", Unit.ID, "Rank of the process; null: unknown.", key=True),
+    Column("pid", Unit.ID, "Process id in the base.", key=True),
     Column("step", Unit.TEXT, "Name of the step.", key=True),
     Column(
-        "occurrence", Unit.ID, "Which step of that name it is in its process, from 1.", key=True
+        "occurrence",
+        Unit.ID,
+        "Number of the step among those of the same name in its process, from 1.",
+        key=True,
     ),
     Column("diff_dur_ns", Unit.NS, "Other minus base.", better="less", adds=True),
-    Column("diff_pct", Unit.PCT, "That as a share of base.", real=True),
-    Column("base_dur_ns", Unit.NS, "How long the step took in base.", better="less", adds=True),
+    Column("diff_pct", Unit.PCT, "The change as a share of base.", real=True),
+    Column("base_dur_ns", Unit.NS, "Duration of the step in base.", better="less", adds=True),
     Column(
-        "other_dur_ns", Unit.NS, "How long its partner took in other.", better="less", adds=True
+        "other_dur_ns", Unit.NS, "Duration of the matching step in other.", better="less", adds=True
     ),
-    Column("other_step", Unit.TEXT, "What other calls it, if otherwise.", optional=True),
-    Column("base_start_ns", Unit.NS, "When it began in base.", brief=False),
-    Column("other_start_ns", Unit.NS, "When its partner began in other.", brief=False),
+    Column("other_step", Unit.TEXT, "Name of the step in other, if it differs.", optional=True),
+    Column("base_start_ns", Unit.NS, "Start of the step in base.", brief=False),
+    Column("other_start_ns", Unit.NS, "Start of the matching step in other.", brief=False),
     Column(
         "drawn",
         Unit.TEXT,

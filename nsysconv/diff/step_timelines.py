@@ -48,11 +48,11 @@ COLUMNS = (
     Column(
         "lane",
         Unit.ID,
-        "Number of the lane, from 1: the same on both sides; 0: the step itself.",
+        "Number of the lane, from 1, the same on both sides; 0: the step itself.",
         key=True,
     ),
     Column("side", Unit.TEXT, "base or other.", key=True),
-    Column("device_id", Unit.ID, "The device, as its side numbers it.", key=True),
+    Column("device_id", Unit.ID, "Number of the device on its side.", key=True),
     Column(
         "stream_id",
         Unit.ID,
@@ -67,12 +67,16 @@ COLUMNS = (
         f"busy on this side only; {WHOLE}: the step, or the window.",
         key=True,
     ),
-    Column("start_ns", Unit.NS, "From the start of the step, or of the window.", key=True),
-    Column("dur_ns", Unit.NS, "To the end of it, or of the last of several; inside the step."),
-    Column("busy_ns", Unit.NS, "How long of that any of them runs.", adds=True, brief=False),
-    Column("count", Unit.COUNT, "How many: short ones that are close together are one row."),
+    Column("start_ns", Unit.NS, "Start, relative to the step or to the window.", key=True),
+    Column("dur_ns", Unit.NS, "Duration within the step, up to the end of the last operation."),
     Column(
-        "name", Unit.TEXT, "Name of the operation, of several that of the longest; of the step."
+        "busy_ns", Unit.NS, "Time in which any of these operations runs.", adds=True, brief=False
+    ),
+    Column("count", Unit.COUNT, "Number of operations; short ones close together share a row."),
+    Column(
+        "name",
+        Unit.TEXT,
+        "Name of the operation (of the longest, if there are several) or of the step.",
     ),
 )
 

@@ -31,7 +31,7 @@ _TIMES = {"ranges_tree": ("range_sum_ns", "kernel_sum_ns")}
 _OPERATOR_TIMES = ("host_sum_ns", "device_sum_ns")
 
 MOST_NODES = 50_000
-"""Of a tree of more nodes those with most time on both sides are in the report."""
+"""The report has at most this many nodes of a tree: those with the most time on both sides."""
 
 _SIDES = "base", "other"
 Runs = Sequence[Sequence[Report]]
@@ -222,12 +222,12 @@ _KEYS = (
     Column(
         "path",
         Unit.TEXT,
-        "Names of all that it lies in, outermost first, and its own.",
+        "Names of the enclosing ranges or operators and its own, outermost first.",
         key=True,
         brief=False,
     ),
-    Column("name", Unit.TEXT, "Its own name."),
-    Column("level", Unit.ID, "How many it lies in."),
+    Column("name", Unit.TEXT, "Name of the range or operator."),
+    Column("level", Unit.ID, "Number of ranges or operators around it."),
 )
 
 

@@ -23,7 +23,7 @@ Array = np.ndarray
 ROWS_AT_ONCE = 1 << 13
 """Rows that are read, and written, at a time: what is made of them stays in the cache."""
 _CHARACTERS = 1 << 26
-"""Of names, in rows that are written at a time: what is made of them is a few times as large."""
+"""Limit for the names in rows written at a time; what is made of them is a few times as large."""
 _STEP = 1 << 12
 
 

@@ -33,7 +33,7 @@ _MOST_KEPT = 1 << 21
 FEW_GROUPS = 16
 
 NO_FLOW = -1
-"""Of an operation: no arrow ends there."""
+"""The place of an operation at which no arrow ends."""
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ from nsysconv.timeline.timeline import Timeline, queues
 Array = np.ndarray
 
 MOST_QUEUED = 500_000
-"""Of more operations queues are not drawn: two points for each launch would be most of the trace."""
+"""The most operations with which queues are drawn: two points per launch would be most of the trace."""
 
 _SAMPLED = ("start_ns", "name_id", "pid", "device_id", "value_avg", "value_sum", "value_max")
 _MOST_WAITING = 2

@@ -168,7 +168,7 @@ class PlacedRows:
         return result
 
 
-# Of what is left out: slug, words, source, and the fact, if it is a whole row.
+# What is left out: slug, words, source, and the fact, if it is a whole row.
 _Key = tuple[str, str, str, Fact | None]
 
 

@@ -11,7 +11,7 @@ from nsysconv.notes import Note
 WIDTH, INDENT = 98, "   "
 _RULES_NOTED = ("rules-ignored", "rules-cannot-look")
 _NOT_NAMED = (*_RULES_NOTED, "rules-found-nothing")
-_NAMES = "--list: names; findings: all notes"
+_NAMES = "names: --list; all notes: findings"
 # What is left of a line beside the number of other notes.
 _ROOM = WIDTH - len("; notes: 99")
 
@@ -40,7 +40,7 @@ def next_steps(
     if why is not None and room > 1:
         line = f"→ why: {why}"
         for other in further:
-            line = f"{line}; {other}" if len(_plain(f"{line}; {other}")) <= _ROOM else line
+            line = f"{line}; for {other}" if len(_plain(f"{line}; for {other}")) <= _ROOM else line
         yield one_line(line)
         room, why = room - lines_of(line), None
     if room < 2:
@@ -76,7 +76,7 @@ def next_steps(
 def tables_line(command: str) -> str:
     """Return the line on how to get a table."""
     line = f"→ a table: nsysconv report {command} NAME"
-    return f"{line} (--list: names)" if len(_plain(f"{line} (--list: names)")) <= WIDTH else line
+    return f"{line} (names: --list)" if len(_plain(f"{line} (names: --list)")) <= WIDTH else line
 
 
 def one_line(*parts: str) -> str:

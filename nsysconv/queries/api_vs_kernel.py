@@ -27,16 +27,18 @@ from nsysconv.timeline.steps import STEP_FACTS
 from nsysconv.timeline.timeline import Timeline, first_ops
 from nsysconv.timeline.totals import API_CALL, combine_by, totals
 
-LAYER = key_column("layer", "runtime or driver.")
+LAYER = key_column("layer", "API layer: runtime or driver.")
 LAUNCH_LATENCY = duration_column(
     "launch_latency_avg_ns",
-    "Mean time from a call's start to its first operation's start, over calls whose operation "
-    "does not start before them.",
+    "Mean time from the start of a call to the start of its first operation. Calls whose "
+    "operation starts before them are left out.",
     real=True,
     brief=False,
 )
 QUEUE_COUNT = count_column(
-    "queue_count", "Calls whose first operation starts after they return.", brief=False
+    "queue_count",
+    "Number of calls whose first operation starts after the call returned.",
+    brief=False,
 )
 COLUMNS = (
     PROFILE,
@@ -44,30 +46,37 @@ COLUMNS = (
     LAYER,
     key_column(
         "name",
-        "Documented name of the function; `[no API call]`: GPU operations without a recorded call.",
+        "Documented name of the API function; `[no API call]`: GPU operations without a recorded "
+        "call.",
     ),
-    count_column("call_count", "Calls."),
+    count_column("call_count", "Number of calls."),
     sum_column(
         "api_sum_ns",
-        "Sum of their durations, calls inside other calls included.",
+        "Total duration of the calls, including calls inside other calls.",
         "call_count",
     ),
     per_step("per_step_ns", "api_sum_ns"),
-    count_column("gpu_op_count", "GPU operations they launched.", brief=False),
+    count_column("gpu_op_count", "Number of GPU operations launched by the calls.", brief=False),
     sum_column(
         "gpu_op_sum_ns",
-        "Sum of these operations' durations: kernels, copies, memsets, migrations and graphs.",
+        "Total duration of the launched operations: kernels, copies, memsets, page migrations "
+        "and graphs.",
         "gpu_op_count",
         brief=False,
     ),
-    count_column("kernel_count", "Kernels among those."),
+    count_column("kernel_count", "Number of kernels launched by the calls."),
     sum_column("kernel_sum_ns", "Sum of the kernels' durations.", "kernel_count"),
-    duration_column("memcpy_sum_ns", "Sum of the copies' durations.", adds=True),
-    duration_column("memset_sum_ns", "Total duration of the memsets.", brief=False, adds=True),
+    duration_column("memcpy_sum_ns", "Total duration of the launched copies.", adds=True),
+    duration_column(
+        "memset_sum_ns", "Total duration of the launched memsets.", brief=False, adds=True
+    ),
     LAUNCH_LATENCY,
     QUEUE_COUNT,
     duration_column(
-        "queue_avg_ns", "Mean time from those calls' end to that start.", real=True, brief=False
+        "queue_avg_ns",
+        "Mean time from the end of those calls to the start of their first operation.",
+        real=True,
+        brief=False,
     ),
 )
 

@@ -33,67 +33,73 @@ from nsysconv.timeline.timeline import Timeline
 
 _OVER_RANKS = "null: no other rank recorded them"
 COLUMNS = (
-    key_column("operation", "What it does; point_to_point: it sends, receives, or both."),
-    key_column("group", "The group of ranks, as far as it is recorded, else null."),
-    Column("group_size", Unit.COUNT, "Ranks in the group; null: not recorded.", key=True),
-    key_column("dtype", "Type of the elements; null: not recorded."),
+    key_column("operation", "Operation of the collective; point_to_point: send, receive, or both."),
+    key_column("group", "Group of ranks; null: not recorded."),
+    Column("group_size", Unit.COUNT, "Number of ranks in the group; null: not recorded.", key=True),
+    key_column("dtype", "Data type of the elements; null: not recorded."),
     Column(
         "bytes",
         Unit.BYTES,
-        "Size of one: what a rank gives, and where the others have parts of it the whole; null: not "
-        "recorded.",
+        "Size of one collective: the bytes contributed per rank, or the whole buffer if ranks "
+        "hold parts of it; null: not recorded.",
         key=True,
     ),
     count_column(
         "collective_count",
-        "Collectives: those of all ranks together are one; null: the kernels are unknown.",
+        "Number of collectives, each counted once over all ranks; null: the kernels are unknown.",
     ),
-    count_column("kernel_count", "Kernels of all ranks."),
+    count_column("kernel_count", "Number of kernels over all ranks."),
     Column(
         "rank_count",
         Unit.COUNT,
-        "Most ranks (or devices of ranks) that recorded one of them.",
+        "Largest number of ranks, or devices of ranks, that recorded one of them.",
         distinct=True,
         brief=False,
     ),
     sum_column("kernel_sum_ns", "Sum of the kernels' durations.", "kernel_count"),
     duration_column(
         "transfer_sum_ns",
-        f"The part of it in which all ranks were there, or the least duration; {_OVER_RANKS}.",
+        f"Part of the kernel time after all ranks had arrived, or the minimum duration; {_OVER_RANKS}.",
         adds=True,
     ),
     duration_column(
         "wait_sum_ns",
-        f"The rest: how long ranks waited for the last one, added up; {_OVER_RANKS}.",
+        f"Rest of the kernel time: how long ranks waited for the last one; {_OVER_RANKS}.",
         adds=True,
     ),
-    Column("wait_pct", Unit.PCT, "Waiting as a share of both.", better="less"),
+    Column(
+        "wait_pct", Unit.PCT, "Waiting time as a share of transfer and waiting time.", better="less"
+    ),
     Column(
         "algorithm_bytes_per_s",
         Unit.BYTES_PER_S,
-        "`bytes` of each kernel of several ranks' collectives, by `transfer_sum_ns`.",
+        "Algorithm bandwidth: bytes of the kernels of collectives that several ranks recorded, "
+        "divided by `transfer_sum_ns`.",
         better="more",
     ),
     Column(
         "bus_bytes_per_s",
         Unit.BYTES_PER_S,
-        "That times the factor of the operation for its group size; null: unknown group size or factor.",
+        "Bus bandwidth: algorithm bandwidth times the factor of the operation and group size; "
+        "null: unknown group size or factor.",
         better="more",
     ),
     Column(
         "kernel_bytes_per_s",
         Unit.BYTES_PER_S,
-        "`bytes` of each kernel divided by `kernel_sum_ns`, waiting included, as seen by one rank.",
+        "Bandwidth seen by one rank, waiting included: bytes of the kernels divided by "
+        "`kernel_sum_ns`.",
         better="more",
     ),
     Column(
         "parted_by",
         Unit.TEXT,
-        "What transfer begins with: last arrival, least duration, or both; null: no transfer.",
+        "How transfer and waiting were separated: last arrival, least duration, or both; null: "
+        "not separated.",
         brief=False,
     ),
     count_column(
-        "alone_count", "Kernels that no other rank's are known to belong to.", brief=False
+        "alone_count", "Number of kernels without a known counterpart on another rank.", brief=False
     ),
 )
 

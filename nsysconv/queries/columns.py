@@ -64,26 +64,26 @@ PROFILE = key_column("profile", "Label of the profile.")
 RANK = Column(
     "rank",
     Unit.ID,
-    "Rank of the process, if the row has only one; null: none or several.",
+    "Rank of the process; null: the row has no rank, or several.",
     key=True,
 )
 PROCESS_RANK = Column("rank", Unit.ID, "Rank of the process; null: none known.", key=True)
 DIMENSIONS = Column(
     "dimensions",
     Unit.TEXT,
-    "Its place in a parallel program, and its role: TP0 PP1, DP3 decode; null: none known.",
+    "Parallel dimensions and role of the process, such as TP0 PP1 or DP3 decode; null: unknown.",
     brief=False,
     optional=True,
 )
 PID = Column("pid", Unit.ID, "The process.", key=True)
 TID = Column("tid", Unit.ID, "The thread.", key=True)
-DEVICE = Column("device_id", Unit.ID, "The device, as the profile numbers it.", key=True)
+DEVICE = Column("device_id", Unit.ID, "Number of the device in the profile.", key=True)
 BY_DEVICE = (PROFILE, RANK, DEVICE)
 """The first columns of reports that have their rows by device."""
 
 WINDOW = (
-    "The window is the slice, or the time from the device's first to its last GPU operation "
-    "(migrations do not extend it)."
+    "The window is the slice, or the time from the device's first GPU operation to its last "
+    "(page migrations do not extend it)."
 )
 
 # -- tables of nsys stats, and statistics
@@ -93,7 +93,7 @@ def statistics_docs(what: str = "", *, of: str = "", one: str = "one") -> dict[s
     """Return what the columns of statistics of a quantity are described as."""
     return {
         "avg": f"Mean{what}{of}.",
-        "med": f"Median{what}{of} (mean of the middle two).",
+        "med": f"Median{what}{of} (mean of the middle two if even).",
         "min": f"Shortest{of}.",
         "max": f"Longest{of}.",
         "stddev": f"Sample standard deviation{of}; 0 for {one}.",
@@ -133,8 +133,8 @@ def per_step(name: str, total: str) -> Column:
     return Column(
         name,
         _PER_STEP_UNITS[name],
-        f"`{total}` divided by the number of steps: the most that one process has in the slice "
-        "(`--step-range` says what steps are called); null where no step is annotated.",
+        f"`{total}` divided by the number of steps of the process with most of them "
+        "(`--step-range` names the steps); null: no steps.",
         better="less",
         real=True,
         brief=False,

@@ -21,33 +21,41 @@ COLUMNS = (
     Column("busy_ns", Unit.NS, "Union of the GPU operations inside the window.", brief=False),
     replace(kernel_categories.COMPUTATION, better=None),
     kernel_categories.COMMUNICATION,
-    Column("overlap_ns", Unit.NS, "Part of it while there was computation, too.", better="more"),
+    Column(
+        "overlap_ns",
+        Unit.NS,
+        "Part of the communication time that overlaps computation.",
+        better="more",
+    ),
     Column(
         "overlap_pct",
         Unit.PCT,
-        "That part as a share of the communication; 0 where there is none.",
+        "That part as a share of the communication time; 0 without communication.",
         better="more",
     ),
     duration_column(
-        "exposed_communication_ns", "Part of the communication while there was no computation."
+        "exposed_communication_ns",
+        "Part of the communication time that does not overlap computation.",
     ),
-    duration_column("memcpy_union_ns", "Union of the explicit copies.", brief=False),
+    duration_column("memcpy_union_ns", "Time with an explicit copy running.", brief=False),
     duration_column(
-        "exposed_memcpy_ns", "Part of it while there was neither computation nor communication."
+        "exposed_memcpy_ns",
+        "Part of the copy time that overlaps neither computation nor communication.",
     ),
     duration_column(
         "exposed_memset_ns",
-        "Time of memsets that overlaps none of the columns before.",
+        "Time of memsets that overlaps none of the preceding columns.",
         brief=False,
     ),
     duration_column(
         "exposed_um_ns",
-        "Time of unified memory migrations that overlaps none of the columns before.",
+        "Time of unified memory migrations that overlaps none of the preceding columns.",
         brief=False,
     ),
     duration_column(
         "idle_ns",
-        "Window minus busy. With computation and what is exposed it adds up to the window.",
+        "Window minus busy time. Computation, the exposed times and idle time add up to the "
+        "window.",
     ),
 )
 

@@ -20,29 +20,31 @@ from nsysconv.timeline.timeline import Timeline
 
 COLUMNS = (
     key_column("profile", "Label of the profile."),
-    key_column("file", "The source file; without its folders, if its path was absolute."),
-    Column("line", Unit.ID, "The line in it.", key=True),
-    key_column("function", "The function that the line is in; null: not recorded."),
-    duration_column("host_sum_ns", "Time that the line ran on the host."),
-    Column("function_pct", Unit.PCT, "Its share of the time of all lines of its function."),
+    key_column("file", "Source file; folders of absolute paths are removed."),
+    Column("line", Unit.ID, "Line number.", key=True),
+    key_column("function", "Function that contains the line; null: not recorded."),
+    duration_column("host_sum_ns", "Host time spent in the line."),
+    Column("function_pct", Unit.PCT, "Share of the host time of all lines in the function."),
     Column(
         "program_pct",
         Unit.PCT,
-        "Its share of the time of all lines; null if times of lines include the calls in them.",
+        "Share of the host time of all lines; null: times include called functions.",
     ),
-    count_column("hit_count", "How often the line ran; null: not recorded."),
-    duration_column("host_avg_ns", "Mean time of one of these.", real=True),
-    Column(
-        "gpu_pct", Unit.PCT, "Its share of the GPU utilization that was seen while each line ran."
-    ),
-    duration_column("python_ns", "Of its time, that in Python's interpreter.", brief=False),
-    duration_column("native_ns", "Of its time, that in native code.", brief=False),
+    count_column("hit_count", "Number of times the line ran; null: not recorded."),
+    duration_column("host_avg_ns", "Mean host time per execution of the line.", real=True),
+    Column("gpu_pct", Unit.PCT, "Share of the GPU utilization measured while lines ran."),
+    duration_column("python_ns", "Part of the host time in the Python interpreter.", brief=False),
+    duration_column("native_ns", "Part of the host time in native code.", brief=False),
     duration_column(
-        "system_ns", "Of its time, that in the system; waiting is included.", brief=False
+        "system_ns",
+        "Part of the host time in the operating system, including waiting.",
+        brief=False,
     ),
-    bytes_column("alloc_bytes", "Host memory that the line allocated."),
-    bytes_column("peak_bytes", "The most of that in use at one time.", brief=False),
-    bytes_column("gpu_peak_bytes", "The most GPU memory in use while the line ran.", brief=False),
+    bytes_column("alloc_bytes", "Host memory allocated by the line."),
+    bytes_column(
+        "peak_bytes", "Peak host memory in use from allocations of the line.", brief=False
+    ),
+    bytes_column("gpu_peak_bytes", "Peak GPU memory in use while the line ran.", brief=False),
 )
 # A line of which none is above zero did not run.
 _QUANTITIES = ("sum_ns", "hits", "gpu_pct", "alloc_bytes", "peak_bytes", "gpu_peak_bytes")

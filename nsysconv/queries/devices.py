@@ -21,35 +21,38 @@ COLUMNS = (
     Column(
         "compute_capability",
         Unit.TEXT,
-        "Its compute capability; of AMD's GPUs the number of the architecture (9.4: gfx94…).",
+        "Compute capability; for AMD GPUs the architecture number (9.4: gfx94…).",
         brief=False,
     ),
-    Column("sm_count", Unit.COUNT, "Its SMs; AMD: compute units."),
-    Column("sm_clock_hz", Unit.HZ, "Highest clock of the SMs."),
-    Column("memory_clock_hz", Unit.HZ, "Highest clock of the memory.", brief=False, optional=True),
-    Column("memory_bytes", Unit.BYTES, "Size of its memory."),
+    Column("sm_count", Unit.COUNT, "Number of SMs; for AMD GPUs of compute units."),
+    Column("sm_clock_hz", Unit.HZ, "Maximum SM clock."),
+    Column("memory_clock_hz", Unit.HZ, "Maximum memory clock.", brief=False, optional=True),
+    Column("memory_bytes", Unit.BYTES, "Size of the device memory."),
     Column(
         "memory_bandwidth_bytes_per_s",
         Unit.BYTES_PER_S,
-        "Bandwidth of its memory, as recorded.",
+        "Memory bandwidth, as recorded.",
         brief=False,
     ),
-    Column("threads_per_warp", Unit.COUNT, "Threads of a warp; AMD: of a wave.", brief=False),
-    Column("max_warps_per_sm", Unit.COUNT, "Resident warps an SM can hold.", brief=False),
+    Column(
+        "threads_per_warp", Unit.COUNT, "Threads per warp; for AMD GPUs per wavefront.", brief=False
+    ),
+    Column("max_warps_per_sm", Unit.COUNT, "Maximum resident warps per SM.", brief=False),
     Column(
         "max_threads_per_sm",
         Unit.COUNT,
-        "Resident threads an SM can hold, as recorded, else its warps times the threads of a warp.",
+        "Maximum resident threads per SM, as recorded, else computed from warps.",
         brief=False,
     ),
-    Column("max_blocks_per_sm", Unit.COUNT, "Resident blocks an SM can hold.", brief=False),
-    Column("max_registers_per_sm", Unit.COUNT, "Registers of an SM.", brief=False),
-    Column("max_shared_bytes_per_sm", Unit.BYTES, "Shared memory of an SM.", brief=False),
+    Column("max_blocks_per_sm", Unit.COUNT, "Maximum resident blocks per SM.", brief=False),
+    Column("max_registers_per_sm", Unit.COUNT, "Registers per SM.", brief=False),
+    Column("max_shared_bytes_per_sm", Unit.BYTES, "Shared memory per SM.", brief=False),
     *(
         Column(
             f"peak_{kind}_flop_per_s",
             Unit.FLOP_PER_S,
-            f"Peak of operations in {words}, without sparsity{_WHOLE.get(kind, '')}; null: not known.",
+            f"Peak rate of {words} operations, without sparsity{_WHOLE.get(kind, '')}; null: "
+            "unknown.",
             brief=kind in _BRIEF_PEAKS,
             optional=True,
         )
@@ -58,14 +61,14 @@ COLUMNS = (
     Column(
         "peak_memory_bytes_per_s",
         Unit.BYTES_PER_S,
-        "Peak of the memory; null: not known.",
+        "Peak memory bandwidth; null: unknown.",
         optional=True,
     ),
     Column(
         "peak_source",
         Unit.TEXT,
-        "Where the peaks are from: the vendor's publication, or how they were computed; null: none are "
-        "known.",
+        "Source of the peaks: the vendor's publication, or how they were computed; null: no "
+        "peaks are known.",
     ),
 )
 _RECORDED = tuple(c.name for c in COLUMNS[4:] if c.name in schema.device.columns)

@@ -92,23 +92,26 @@ def _of_names(events: Events, request: Request, *, every: bool) -> Events:
 
 _HISTOGRAM = (
     *BY_SPLIT,
-    key_column("name", "Demangled name of the kernel (`--names` chooses another)."),
+    key_column("name", "Demangled kernel name (`--names` selects other spellings)."),
     Column(
         "bucket_min_ns",
         Unit.NS,
-        "Executions of at least this length and less than twice that (0, 1, 2, 4, …).",
+        "Lower limit of the bucket: executions of at least this duration and less than twice "
+        "that (0, 1, 2, 4, …).",
         key=True,
     ),
-    count_column("kernel_count", "Executions."),
+    count_column("kernel_count", "Number of executions."),
     Column(
-        "bucket_pct", Unit.PCT, "Share of the executions of that name, or its part by `--split`."
+        "bucket_pct",
+        Unit.PCT,
+        "Share of the executions of that name, or of its part with `--split`.",
     ),
     sum_column("kernel_sum_ns", "Sum of their durations.", "kernel_count"),
     duration_column(
-        "med_ns", "Median of all durations of the name (mean of the middle two).", real=True
+        "med_ns", "Median of all durations of the name (mean of the middle two if even).", real=True
     ),
-    duration_column("p90_ns", "What 90 % of the executions of that name do not exceed."),
-    duration_column("p99_ns", "What 99 % of them do not exceed."),
+    duration_column("p90_ns", "90th percentile of the durations of the name."),
+    duration_column("p99_ns", "99th percentile of the durations of the name."),
     *spread_columns("kernel_sum_ns"),
 )
 
@@ -154,22 +157,22 @@ CUDA_GPU_KERN_HIST = Query(
 # -- instances over time
 
 _NAMED = (
-    key_column("name", "What it is called."),
+    key_column("name", "Name of the event."),
     Column(
         "instance",
         Unit.ID,
-        "Its number, from 1, among those of the name of its process and device in the whole profile.",
+        "Number, from 1, among events of the same name, process and device in the whole profile.",
         key=True,
     ),
 )
 _TIMES = {
-    "dur": "How long it took.",
-    "delta": "Time from the start of the one before to its start; null: the first.",
-    "elapsed": "Time from the start of the first to its start.",
+    "dur": "Duration of the event.",
+    "delta": "Time since the start of the previous one; null: the first.",
+    "elapsed": "Time since the start of the first one.",
 }
 _BY_RANK = (
     *(PROFILE, PROCESS_RANK, PID, DEVICE, *_NAMED),
-    Column("start_ns", Unit.NS, "When it began."),
+    Column("start_ns", Unit.NS, "Start of the event."),
     *(duration_column(f"{each}_ns", doc) for each, doc in _TIMES.items()),
 )
 _BY_INSTANCE = (
@@ -244,7 +247,7 @@ _MOST = "the name that takes most time of those that ran several times"
 _BY = Option(
     "by",
     "rank",
-    "A row per rank and instance, or per instance with how ranks differ: rank, instance.",
+    "Rows per rank and instance (rank), or per instance with the spread over ranks (instance).",
 )
 _OVER_RANKS = {"instance": View("Pace over ranks", _BY_INSTANCE)}
 CUDA_GPU_KERN_PACE = Query(

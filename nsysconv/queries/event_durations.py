@@ -39,31 +39,44 @@ from nsysconv.timeline.timeline import Timeline
 COLUMNS = (
     PROFILE,
     KIND,
-    key_column("name", "What they are called; ranges and operators by their group."),
+    key_column("name", "Name of the events; ranges and operators by their group."),
     Column(
         "time_class",
         Unit.TEXT,
-        "The class of the time account that their time is of: computation, communication, memcpy, "
-        "memset or migration; null: not on a GPU.",
+        "Class of the breakdown: computation, communication, memcpy, memset or migration; null: "
+        "not on a GPU.",
         brief=False,
     ),
     Column(
         "bucket_min_ns",
         Unit.NS,
-        "Events of at least this length and less than twice that (0, 1, 2, 4, …).",
+        "Lower limit of the bucket: events of at least this duration and less than twice that "
+        "(0, 1, 2, 4, …).",
         key=True,
     ),
-    count_column("event_count", "Events."),
-    sum_column("event_sum_ns", "Their length together.", "event_count"),
+    count_column("event_count", "Number of events."),
+    sum_column("event_sum_ns", "Total duration of the events.", "event_count"),
     Column(
-        "max_id", Unit.ID, "The longest of them: its number among the profile's events of the kind."
+        "max_id", Unit.ID, "Number of the longest event among the profile's events of that kind."
     ),
-    duration_column("max_ns", "How long it took.", brief=False),
-    Column("max_start_ns", Unit.NS, "When it began."),
-    Column("pid", Unit.ID, "Its process.", brief=False),
-    Column("device_id", Unit.ID, "Its device; null: on none, or not recorded.", brief=False),
-    Column("stream_id", Unit.ID, "Its stream; null: on none, or not recorded.", brief=False),
-    Column("tid", Unit.ID, "Its thread; null: on a GPU, or not recorded.", brief=False),
+    duration_column("max_ns", "Duration of the event.", brief=False),
+    Column("max_start_ns", Unit.NS, "Start of the event."),
+    Column("pid", Unit.ID, "Process of the longest event.", brief=False),
+    Column(
+        "device_id",
+        Unit.ID,
+        "Device of the longest event; null: not on a GPU, or not recorded.",
+        brief=False,
+    ),
+    Column(
+        "stream_id",
+        Unit.ID,
+        "Stream of the longest event; null: not on a GPU, or not recorded.",
+        brief=False,
+    ),
+    Column(
+        "tid", Unit.ID, "Thread of the longest event; null: on a GPU, or not recorded.", brief=False
+    ),
 )
 
 

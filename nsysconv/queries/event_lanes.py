@@ -52,13 +52,13 @@ LANE_COLUMNS = (
     RANK,
     PID,
     DEVICE,
-    Column("stream_id", Unit.ID, "The stream; null: not on a GPU, or not recorded.", key=True),
-    Column("tid", Unit.ID, "The thread; null: on a GPU, or not recorded.", key=True),
-    Column("thread", Unit.TEXT, "The thread's name.", brief=False),
+    Column("stream_id", Unit.ID, "Stream; null: not on a GPU, or not recorded.", key=True),
+    Column("tid", Unit.ID, "Thread; null: on a GPU, or not recorded.", key=True),
+    Column("thread", Unit.TEXT, "Name of the thread.", brief=False),
 )
 KIND = key_column(
     "kind",
-    "What it is: kernel, memcpy, memset, migration, graph_launch, api_call, range or operator.",
+    "Kind of event: kernel, memcpy, memset, migration, graph_launch, api_call, range or operator.",
 )
 
 

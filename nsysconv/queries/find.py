@@ -31,24 +31,24 @@ NAME, COUNTS = "find", "find_counts"
 _KIND = Column("kind", Unit.TEXT, f"The kind of event: {', '.join(KINDS)}.", key=True)
 COLUMNS = (
     PROFILE,
-    Column("event", Unit.TEXT, "Its id: kind and number, as `why` takes it."),
-    Column("name", Unit.TEXT, "Its name; what has no name of its own has one in brackets."),
-    duration_column("dur_ns", "How long it took."),
-    Column("start_ns", Unit.NS, "When it began."),
-    Column("step", Unit.TEXT, "The step in which it began, or was launched; null: in none."),
+    Column("event", Unit.TEXT, "Id of the event (kind and number) for `nsysconv why`."),
+    Column("name", Unit.TEXT, "Name of the event; a description in brackets if it has no name."),
+    duration_column("dur_ns", "Duration of the event."),
+    Column("start_ns", Unit.NS, "Start of the event."),
+    Column("step", Unit.TEXT, "Step in which the event began or was launched; null: none."),
     RANK,
     PID,
     DEVICE,
-    Column("stream_id", Unit.ID, "The stream; null: not on a GPU, or not recorded.", key=True),
+    Column("stream_id", Unit.ID, "Stream; null: not on a GPU, or not recorded.", key=True),
     TID,
 )
 COUNT_COLUMNS = (
     PROFILE,
     _KIND,
-    count_column("event_count", "Events whose name matches."),
-    count_column("name_count", "Different names of these."),
-    duration_column("sum_ns", "Sum of their durations, which may overlap.", adds=True),
-    duration_column("max_ns", "The longest of them."),
+    count_column("event_count", "Number of events whose name matches."),
+    count_column("name_count", "Number of different names among these."),
+    duration_column("sum_ns", "Total duration of these events; overlaps count twice.", adds=True),
+    duration_column("max_ns", "Duration of the longest event."),
 )
 
 

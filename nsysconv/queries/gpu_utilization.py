@@ -32,33 +32,33 @@ from nsysconv.timeline.windows import Window
 COLUMNS = (
     PROFILE,
     RANK,
-    Column("pid", Unit.ID, "The process of the step; null: rows are not by step.", key=True),
+    Column("pid", Unit.ID, "Process of the step; null: rows are not per step.", key=True),
     STEP,
     OCCURRENCE,
     DEVICE,
     Column("device", Unit.TEXT, "Name of the GPU; null: not recorded."),
     Column("window_start_ns", Unit.NS, "Where the window begins.", brief=False),
-    duration_column("window_ns", "Length of the window; by step, of the step. " + WINDOW),
+    duration_column("window_ns", "Length of the window, or of the step. " + WINDOW),
     Column(
         "kernel_graph_union_ns",
         Unit.NS,
-        "Union of the kernels, and of graphs recorded as one interval, inside the window.",
+        "Time in the window with a kernel running, or a graph recorded as one interval.",
         brief=False,
     ),
-    Column("gpu_utilization_pct", Unit.PCT, "That union as a share of the window.", better="more"),
+    Column("gpu_utilization_pct", Unit.PCT, "That time as a share of the window.", better="more"),
     Column(
         "est_sm_efficiency_pct",
         Unit.PCT,
-        "Share of the SMs that blocks of the running kernels can reach, at most all, as the mean "
-        "over the window; null: grids or the number of SMs are not recorded, or too much ran in graphs.",
+        "Estimate: share of SMs that the blocks of the running kernels can occupy, mean over the "
+        "window; null: grids or the number of SMs are not recorded, or too much ran in graphs.",
         better="more",
     ),
     Column(
         "est_achieved_occupancy_pct",
         Unit.PCT,
-        "Mean of the kernels' occupancies, weighted with their durations: the share of an SM's warps "
-        "that the launch can keep resident; null: launches or the device are not recorded, or too much "
-        "ran in graphs.",
+        "Estimate: mean occupancy of the kernels, weighted by duration, where occupancy is the "
+        "share of an SM's warps that the launch can keep resident; null: launches or the device "
+        "are not recorded, or too much ran in graphs.",
         better="more",
     ),
 )
@@ -97,7 +97,7 @@ GPU_UTILIZATION = Query(
     title="GPU utilization, SM efficiency and occupancy",
     needs={Fact.KERNELS},
     uses={Fact.GRAPH_LAUNCHES, Fact.DEVICES, Fact.RANKS, *CALL_FACTS, *STEP_FACTS},
-    options=(Option("by", "device", "A row per device, or per step and device: device, step."),),
+    options=(Option("by", "device", "Rows per device (device), or per step and device (step)."),),
     columns=COLUMNS,
     compute=compute,
 )

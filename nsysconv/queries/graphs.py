@@ -41,17 +41,18 @@ _BY_GRAPH = (
     *(columns.PROFILE, columns.PROCESS_RANK, columns.PID, columns.DEVICE),
     key_column(
         "graph",
-        "The graph: `graph 7` by the number of its instance; where none is recorded, `69 nodes from "
-        f"NAME` by its number of operations and the first of them. {OUTSIDE}: all other operations.",
+        "The graph: `graph 7` by its instance number or, if that is not recorded, `69 nodes from "
+        f"NAME` by the number and the first of its operations. {OUTSIDE}: all other operations.",
     ),
 )
 COLUMNS = (
     *_BY_GRAPH,
-    count_column("replay_count", "Replays."),
+    count_column("replay_count", "Number of replays."),
     Column(
         "node_count",
         Unit.COUNT,
-        "Operations of the replay with most of them; null: recorded as one interval per replay.",
+        "Number of operations in the longest replay by count; null: recorded as one interval per "
+        "replay.",
         distinct=True,
     ),
     duration_column(
@@ -59,18 +60,22 @@ COLUMNS = (
         "Median time of a replay, from the start of its first operation to the end of its last.",
         real=True,
     ),
-    duration_column("replay_p99_ns", "The time that 99 % of the replays do not exceed."),
-    count_column("gpu_op_count", "Operations recorded, or intervals.", brief=False),
+    duration_column("replay_p99_ns", "99th percentile of the replay time."),
+    count_column("gpu_op_count", "Number of recorded operations or intervals.", brief=False),
     sum_column("gpu_op_sum_ns", "Sum of their durations.", "gpu_op_count"),
-    duration_column("per_replay_ns", "The same per replay.", real=True, brief=False),
-    Column("gpu_op_pct", Unit.PCT, "Share of the durations of all rows.", better="less", adds=True),
-    duration_column("launch_med_ns", "Median duration of the calls that launched it.", real=True),
-    count_column("incomplete_replay_count", "Replays with fewer operations than `node_count`."),
-    count_column("missing_op_count", "Operations that these lack, added up.", brief=False),
+    duration_column("per_replay_ns", "Total duration per replay.", real=True, brief=False),
+    Column(
+        "gpu_op_pct", Unit.PCT, "Share of the total duration of all rows.", better="less", adds=True
+    ),
+    duration_column("launch_med_ns", "Median duration of the launching calls.", real=True),
+    count_column(
+        "incomplete_replay_count", "Number of replays with fewer operations than `node_count`."
+    ),
+    count_column("missing_op_count", "Number of operations missing in those replays.", brief=False),
     Column(
         "recorded",
         Unit.TEXT,
-        "node: with the operations of each replay; graph: as one interval per replay.",
+        "How replays were recorded: node (each operation) or graph (one interval per replay).",
         brief=False,
     ),
 )
@@ -80,15 +85,15 @@ _KERNEL_COLUMNS = (
     Column(
         "captured_in",
         Unit.TEXT,
-        "What the program called that part of the capture, else the innermost operator or range that was "
-        "open when the node was made; null: not recorded.",
+        "Name given by the program to that part of the capture, else the innermost operator or range "
+        "open when the node was created; null: not recorded.",
         key=True,
         optional=True,
     ),
-    count_column("gpu_op_count", "Executions.", brief=False),
+    count_column("gpu_op_count", "Number of executions.", brief=False),
     Column("per_replay_count", Unit.COUNT, "Executions per replay.", real=True, distinct=True),
     sum_column("gpu_op_sum_ns", "Sum of their durations.", "gpu_op_count"),
-    duration_column("per_replay_ns", "The same per replay.", real=True),
+    duration_column("per_replay_ns", "Total duration per replay.", real=True),
     Column("graph_pct", Unit.PCT, "Share of the durations of all of the graph.", better="less"),
     count_column("missing_op_count", "Executions that replays lack beside the one with most."),
 )
@@ -235,9 +240,7 @@ GRAPHS = Query(
         *(Fact.KERNELS, Fact.GRAPH_NODES, Fact.RANKS, Fact.OPERATORS, Fact.RANGES),
         *(*GPU_OP_FACTS, *CALL_FACTS),
     },
-    options=(
-        Option("by", "graph", "A row per graph, or per graph and kernel in it: graph, kernel."),
-    ),
+    options=(Option("by", "graph", "Rows per graph (graph), or per graph and kernel (kernel)."),),
     columns=COLUMNS,
     views=_VIEWS,
     compute=compute,

@@ -17,15 +17,19 @@ from nsysconv.timeline.idle import drop_threadless_host_parts, gaps
 from nsysconv.timeline.timeline import Timeline
 
 COLUMNS = (
-    key_column("function", "The function that ran; `[unresolved]`: only its address is known."),
-    key_column("library", "The program or library that the function is in."),
-    count_column("sample_count", "Samples in which a thread ran it."),
-    Column("sample_pct", Unit.PCT, "Their share of all samples of the slice."),
-    count_column("thread_count", "Threads of these samples.", brief=False),
-    count_column("start_up_sample_count", "Of the samples, those before the first GPU operation."),
+    key_column("function", "Name of the function; `[unresolved]`: only its address is known."),
+    key_column("library", "Program or library that contains the function."),
+    count_column(
+        "sample_count", "Number of CPU samples in which a thread was running the function."
+    ),
+    Column("sample_pct", Unit.PCT, "Share of all CPU samples in the slice."),
+    count_column(
+        "thread_count", "Number of threads in which the function was sampled.", brief=False
+    ),
+    count_column("start_up_sample_count", "Number of samples before the first GPU operation."),
     count_column(
         "waited_sample_count",
-        "Of the samples, those of a launching thread outside API calls while a device waited for it.",
+        "Number of samples in a launching thread, outside API calls, while a device waited for it.",
     ),
 )
 

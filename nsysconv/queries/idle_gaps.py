@@ -45,24 +45,26 @@ HOST_FACTS = {
 
 _KIND = key_column(
     "kind",
-    "no_op: idle, no GPU operation runs; no_kernel: no kernel or graph; stream: none of one stream. "
-    + WINDOW,
+    "Kind of gap: no_op (no GPU operation runs), no_kernel (no kernel or graph runs) or stream "
+    "(nothing runs on this stream). " + WINDOW,
 )
 _STREAM = key_column(
-    "stream", "The stream, for kind stream; `@` its process where a device has several."
+    "stream",
+    "The stream, for kind stream; followed by `@` and its process if several processes use "
+    "the device.",
 )
 PART_DOCS = {
-    "host": "CPU-bound: the part of it before the launching call began",
-    "launch": "Launch latency: the part of it while that call ran",
-    "queue": "Queued: the part of it after that call had returned",
-    "migration": "Page migration: the part of it that one of unified memory ended",
-    "profiler": "Profiler overhead: the part of it while the profiler was at work in the process",
-    "unknown": "Cause not recorded: the part of it without an API call for what ended the gap",
-    "end": "The part of it after which nothing of the kind follows in the window",
+    "host": "CPU-bound: idle time before the launching call began",
+    "launch": "Launch latency: idle time while the launching call ran",
+    "queue": "Queued: idle time after the launching call had returned",
+    "migration": "Page migration: idle time ended by a unified-memory page migration",
+    "profiler": "Profiler overhead: idle time while the profiler was at work in the process",
+    "unknown": "Cause not recorded: idle time ended by an operation without a recorded API call",
+    "end": "Idle time at the end of the window, with no further operation of the kind",
 }
 
 
-_BLOCKED = "Of the queued part: until what it waited for, as far as that is known, had ended"
+_BLOCKED = "Part of the queued time until the operation that was waited for had ended"
 
 
 def _gap_keys(timeline: Timeline, gaps: idle.Gaps) -> dict[str, Any]:
@@ -82,29 +84,38 @@ COLUMNS = (
     *BY_DEVICE,
     replace(_KIND, brief=False),
     replace(_STREAM, brief=False),
-    Column("start_ns", Unit.NS, "When the gap began.", key=True),
-    duration_column("dur_ns", "How long it was."),
-    Column("cause", Unit.TEXT, "The largest of its parts."),
+    Column("start_ns", Unit.NS, "Start of the gap.", key=True),
+    duration_column("dur_ns", "Length of the gap."),
+    Column("cause", Unit.TEXT, "Cause with the largest part of the gap."),
     *(duration_column(f"{part}_ns", f"{PART_DOCS[part]}.", brief=False) for part in idle.PARTS),
-    Column("thread", Unit.TEXT, "The thread whose call ended it.", brief=False),
-    Column("during", Unit.TEXT, "What that thread did for the longest time of the host part."),
-    Column("during_ns", Unit.NS, "How long it did that.", brief=False),
-    Column("next_op", Unit.TEXT, "The GPU operation that ended it."),
+    Column(
+        "thread",
+        Unit.TEXT,
+        "Thread whose call launched the operation that ended the gap.",
+        brief=False,
+    ),
+    Column("during", Unit.TEXT, "What that thread did for most of the CPU-bound part."),
+    Column("during_ns", Unit.NS, "Time spent in that activity.", brief=False),
+    Column("next_op", Unit.TEXT, "GPU operation that ended the gap."),
     Column(
         "gap",
         Unit.TEXT,
-        "Its id, for `nsysconv why`: that of the profile's gap in which it lies; null: in none.",
+        "Id (for `nsysconv why`) of the gap of the profile that contains it; null: none.",
     ),
-    Column("event", Unit.TEXT, "The id of the operation that ended it; null: none.", brief=False),
+    Column("event", Unit.TEXT, "Id of the operation that ended the gap; null: none.", brief=False),
     Column(
         "blocked_by",
         Unit.TEXT,
-        "What that operation waited for in the queued part: the operation before it on its stream, or "
-        "one of another stream by an event; null: not known.",
+        "What that operation waited for while queued: the previous operation on its stream, or "
+        "an operation on another stream through an event; null: unknown.",
         optional=True,
     ),
     Column(
-        "blocked_by_event", Unit.TEXT, "The id of what it waited for.", brief=False, optional=True
+        "blocked_by_event",
+        Unit.TEXT,
+        "Id of the operation that was waited for.",
+        brief=False,
+        optional=True,
     ),
     replace(
         duration_column("blocked_ns", f"{_BLOCKED}; null: not known."), brief=False, optional=True
@@ -253,11 +264,12 @@ _SUMMARY_COLUMNS = (
     Column(
         "bucket_min_ns",
         Unit.NS,
-        "Gaps of at least this length and less than the next bucket's (0, 1,000, 10,000, …).",
+        "Lower limit of the bucket: gaps of at least this length and below the next bucket (0, "
+        "1,000, 10,000, …).",
         key=True,
     ),
-    count_column("gap_count", "Gaps.", better="less"),
-    sum_column("gap_sum_ns", "Their length together.", "gap_count"),
+    count_column("gap_count", "Number of gaps.", better="less"),
+    sum_column("gap_sum_ns", "Total length of the gaps.", "gap_count"),
     per_step("per_step_ns", "gap_sum_ns"),
     *(
         duration_column(
@@ -329,25 +341,29 @@ _HOST_COLUMNS = (
     *BY_SPLIT,
     key_column(
         "activity",
-        "What the launching thread was in: its outermost API call (api_call), else its innermost "
-        "operator, else directive (an OpenACC or OpenMP construct), else python_function, else range; "
-        "else its outermost call of the OS's runtime libraries (os_call), else thread: whether it ran "
-        "on a CPU; else outside of all.",
+        "What the launching thread was in. The first that applies: api_call (outermost API "
+        "call), operator (innermost), directive (OpenACC or OpenMP construct), python_function, "
+        "range, os_call (outermost call of an OS runtime library), thread (its scheduling "
+        "state), else outside of all.",
     ),
     key_column(
-        "name", "Name of the call, operator, construct, function or range; state of the thread."
+        "name",
+        "Name of the call, operator, construct, function or range, or the state of the thread.",
     ),
     count_column(
         "gap_count",
-        "Gaps without any GPU operation in whose host part it occurs. " + WINDOW,
+        "Number of gaps (without any GPU operation) whose CPU-bound part contains the activity. "
+        + WINDOW,
         better="less",
     ),
-    sum_column("host_sum_ns", "Its share of those host parts.", "gap_count"),
+    sum_column(
+        "host_sum_ns", "Time of the activity within the CPU-bound parts of the gaps.", "gap_count"
+    ),
     Column(
         "function",
         Unit.TEXT,
-        "The function, with its library, that most samples of the thread saw in this time, on all "
-        "devices; null: fewer than 10 samples, or its name is not known.",
+        "The function and library seen in most CPU samples of the thread during this time, over "
+        "all devices; null: fewer than 10 samples, or no name.",
         optional=True,
     ),
     *spread_columns("host_sum_ns"),

@@ -35,33 +35,32 @@ from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import KERNEL, Total, combine_by, totals
 
 RULES = Option(
-    "rules", None, "A TOML file of rules for kinds of kernels, tried before those of nsysconv."
+    "rules", None, "TOML file with rules for kernel kinds, tried before the built-in ones."
 )
 COMPUTATION = duration_column(
     "computation_union_ns",
-    "Union of the kernels that do not communicate, and of graphs recorded as one interval.",
+    "Time with a computation kernel running, or a graph recorded as one interval.",
 )
 COMMUNICATION = duration_column(
     "communication_union_ns",
-    "Union of the kernels that communicate (category communication of `kernel_categories`).",
+    "Time with a communication kernel running (category communication of `kernel_categories`).",
 )
 COLUMNS = (
     *BY_SPLIT,
     key_column(
         "category",
-        f"Kind of work: the first rule that fits the kernel's name says which; `{OTHER}`: none does.",
+        f"Kind of work, from the first rule that matches the kernel name; `{OTHER}`: no rule matches.",
     ),
-    count_column("kernel_count", "Executions."),
+    count_column("kernel_count", "Number of executions."),
     sum_column("kernel_sum_ns", "Sum of their durations.", "kernel_count"),
     KERNEL_PCT,
     duration_column(
         "kernel_union_ns",
-        "Union of these kernels inside the window of their device; over devices "
-        "these are added up. " + WINDOW,
+        "Time in the window with a kernel of this kind running, summed over devices. " + WINDOW,
         brief=False,
     ),
-    count_column("name_count", "How many names they have.", brief=False),
-    Column("top_name", Unit.TEXT, "The name with most time among them."),
+    count_column("name_count", "Number of different kernel names.", brief=False),
+    Column("top_name", Unit.TEXT, "Kernel name with the most time."),
     *spread_columns("kernel_sum_ns"),
 )
 

@@ -44,51 +44,62 @@ COMPUTE, BANDWIDTH, LATENCY, SMALL_GRID = "compute", "bandwidth", "latency", "sm
 
 COLUMNS = (
     *BY_DEVICE,
-    key_column("name", "Demangled name of the kernel."),
+    key_column("name", "Demangled kernel name."),
     count_column(
-        "kernel_count", "Executions; null: neither kernels nor their durations are recorded."
+        "kernel_count",
+        "Number of executions; null: neither kernels nor their durations are recorded.",
     ),
     sum_column(
         "kernel_sum_ns",
-        "Sum of their durations, as they were measured if kernels have no times; null: not recorded.",
+        "Total duration of the executions, or the measured durations if kernels are not timed; "
+        "null: not recorded.",
         "kernel_count",
     ),
     Column(
         "limit",
         Unit.TEXT,
-        "What limits it by its metrics: compute or bandwidth, the larger one of at least 60 % of peak; "
-        "latency: both are lower; small grid: both are lower, and its blocks do not fill the GPU once; "
-        "null: not known.",
+        "What limits the kernel according to its metrics: compute or bandwidth (the larger, at "
+        "least 60 % of peak); latency (both are lower); small grid (both are lower, and its "
+        "blocks do not fill the GPU once); null: unknown.",
     ),
-    Column("compute_pct", Unit.PCT, "The busiest unit that computes, as a share of its peak."),
-    Column("compute_metric", Unit.TEXT, "The metric that says so; null: none.", brief=False),
-    Column("memory_pct", Unit.PCT, "The busiest memory or cache, as a share of its peak."),
-    Column("memory_metric", Unit.TEXT, "The metric that says so; null: none."),
-    Column("stall_pct", Unit.PCT, "Share of stalls of the commonest reason.", brief=False),
-    Column("stall_reason", Unit.TEXT, "That reason; null: not measured.", brief=False),
+    Column(
+        "compute_pct", Unit.PCT, "Utilization of the busiest compute unit, as a share of its peak."
+    ),
+    Column("compute_metric", Unit.TEXT, "Metric behind this value; null: none.", brief=False),
+    Column(
+        "memory_pct",
+        Unit.PCT,
+        "Utilization of the busiest memory or cache, as a share of its peak.",
+    ),
+    Column("memory_metric", Unit.TEXT, "Metric behind this value; null: none."),
+    Column("stall_pct", Unit.PCT, "Share of stalls with the most frequent reason.", brief=False),
+    Column(
+        "stall_reason", Unit.TEXT, "Most frequent stall reason; null: not measured.", brief=False
+    ),
     Column(
         "achieved_occupancy_pct",
         Unit.PCT,
-        "Measured occupancy: warps in flight as a share of what SMs hold.",
+        "Measured occupancy: active warps as a share of the maximum per SM.",
         better="more",
     ),
     Column(
         "occupancy_pct",
         Unit.PCT,
-        "Theoretical occupancy of the launch size with most time; null: not known.",
+        "Theoretical occupancy of the launch size with the most time; null: unknown.",
         better="more",
     ),
     Column(
         "occupancy_limit",
         Unit.TEXT,
-        "What allows no more blocks of that size on an SM: registers, shared memory, warps, blocks.",
+        "What limits the number of such blocks on an SM: registers, shared memory, warps or "
+        "blocks.",
     ),
 )
 
 METRICS_OF = Option(
     "metrics",
     None,
-    "A store with metrics of the same program's kernels from another run; they are added by name.",
+    "Store with metrics of the same program's kernels from another run, added by kernel name.",
 )
 
 _PEAK_PCT = 60.0

@@ -35,17 +35,19 @@ COLUMNS = (
     Column(
         "operators",
         Unit.TEXT,
-        "The operators that launched its kernels, in order; of one that launched three in a row "
-        "`name ×3`; null: none is known.",
+        "Operators that launched the kernels, in order (`name ×3`: three kernels in a row); "
+        "null: unknown.",
         key=True,
     ),
-    Column("kernels", Unit.TEXT, "Names of its kernels, likewise.", key=True),
-    Column("length", Unit.ID, "Kernels of one sequence."),
-    count_column("sequence_count", "How often it ran."),
-    sum_column("kernel_sum_ns", "Durations of all its kernels, added up.", "sequence_count"),
+    Column("kernels", Unit.TEXT, "Kernel names, in order, written in the same way.", key=True),
+    Column("length", Unit.ID, "Number of kernels in one sequence."),
+    count_column("sequence_count", "Number of times the sequence ran."),
+    sum_column("kernel_sum_ns", "Total duration of its kernels.", "sequence_count"),
     Column("kernel_pct", Unit.PCT, "Share of the time of all kernels.", better="less", adds=True),
     duration_column(
-        "gap_sum_ns", "Time from the end of each to the start of the next, added up.", adds=True
+        "gap_sum_ns",
+        "Total time from the end of each kernel to the start of the next in the sequence.",
+        adds=True,
     ),
 )
 
@@ -212,10 +214,10 @@ def _notes(too_long: int) -> tuple[Note, ...]:
 
 
 KERNEL_SEQUENCES = Query(
-    title="Sequences of kernels that memory bounds",
+    title="Memory-bound kernel sequences",
     needs={Fact.KERNELS},
     uses={Fact.OPERATORS, Fact.RANGES, Fact.THREADS, Fact.DEVICES, *CALL_FACTS},
-    options=(Option("least", 2, "Sequences that run so often, or more often."),),
+    options=(Option("least", 2, "Minimum number of times that a sequence runs."),),
     columns=COLUMNS,
     compute=compute,
 )

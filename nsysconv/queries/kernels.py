@@ -46,26 +46,26 @@ from nsysconv.timeline.totals import KERNEL, Total, combine_by, totals
 KERNEL_PCT = Column(
     "kernel_pct",
     Unit.PCT,
-    "Share of the kernel time of all rows of this table.",
+    "Share of the kernel time of all rows in this table.",
     better="less",
     adds=True,
 )
 TENSOR_CORES = Column(
     "tensor_cores",
     Unit.TEXT,
-    "Whether it uses Tensor Cores, judged by its name: yes, no, unknown.",
+    "Whether the kernel uses Tensor Cores, judged by its name: yes, no or unknown.",
     brief=False,
 )
 CATEGORY = Column(
     "category",
     Unit.TEXT,
-    "Kind of work, as in `kernel_categories`; null: its kernels are of several kinds.",
+    "Kind of work, as in `kernel_categories`; null: several kinds.",
     brief=False,
 )
 COLUMNS = (
     *BY_SPLIT,
-    key_column("name", "Demangled name of the kernel (`--names` chooses another)."),
-    count_column("kernel_count", "Executions."),
+    key_column("name", "Demangled kernel name (`--names` selects other spellings)."),
+    count_column("kernel_count", "Number of executions."),
     sum_column("kernel_sum_ns", "Sum of their durations.", "kernel_count"),
     per_step("per_step_ns", "kernel_sum_ns"),
     KERNEL_PCT,
@@ -100,9 +100,11 @@ KERNELS = Query(
     totals={Fact.KERNEL_TOTALS},
     options=(
         Option(
-            "by", "name", "A row per name, or per step or innermost range and name: step, range."
+            "by",
+            "name",
+            "Rows per name; per step and name (step); per innermost range and name (range).",
         ),
-        Option("top", 0, "With by=step and by=range: so many kernels of each; 0: all."),
+        Option("top", 0, "With by=step and by=range: number of kernels for each; 0: all."),
     ),
     columns=COLUMNS,
     views=_VIEWS,

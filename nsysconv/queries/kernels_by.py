@@ -31,7 +31,7 @@ from nsysconv.timeline.timeline import Timeline
 NO_RANGE = "[no range]"
 
 _OF_KERNELS = (
-    key_column("name", "Demangled name of the kernel (`--names` chooses another)."),
+    key_column("name", "Demangled kernel name (`--names` selects other spellings)."),
     count_column("kernel_count", "Executions launched there."),
     sum_column("kernel_sum_ns", "Sum of their durations.", "kernel_count"),
     Column(
@@ -43,15 +43,21 @@ STEP_COLUMNS = (
     PROFILE,
     PROCESS_RANK,
     PID,
-    key_column("step", "The step of the process in which the kernel was launched."),
-    Column("occurrence", Unit.ID, "Which step of that name, from 1.", key=True, brief=False),
+    key_column("step", "Step of the process in which the kernel was launched."),
+    Column(
+        "occurrence",
+        Unit.ID,
+        "Number of the step among those of the same name, from 1.",
+        key=True,
+        brief=False,
+    ),
     *_OF_KERNELS,
 )
 RANGE_COLUMNS = (
     PROFILE,
     PROCESS_RANK,
     PID,
-    key_column("range", f"The innermost range around the launch; {NO_RANGE}: none."),
+    key_column("range", f"Innermost range around the launch; {NO_RANGE}: none."),
     *_OF_KERNELS,
 )
 VIEWS = {

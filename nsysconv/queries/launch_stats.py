@@ -24,32 +24,42 @@ COLUMNS = (
     *BY_SPLIT,
     LAYER,
     key_column("name", "Documented name of the function."),
-    count_column("launch_count", "Calls that launched something."),
-    sum_column("api_sum_ns", "Sum of these calls' durations.", "launch_count"),
-    duration_column("api_med_ns", "Their median.", real=True),
-    duration_column("api_max_ns", "The longest.", brief=False),
-    sum_column("gpu_op_sum_ns", "Sum of the durations of what they launched.", "launch_count"),
-    duration_column("gpu_op_med_ns", "Median over the calls of what each launched.", real=True),
+    count_column("launch_count", "Number of calls that launched GPU operations."),
+    sum_column("api_sum_ns", "Total duration of these calls.", "launch_count"),
+    duration_column("api_med_ns", "Median duration of these calls.", real=True),
+    duration_column("api_max_ns", "Longest of these calls.", brief=False),
+    sum_column("gpu_op_sum_ns", "Total duration of the launched operations.", "launch_count"),
+    duration_column(
+        "gpu_op_med_ns",
+        "Median, over calls, of the duration of the launched operations.",
+        real=True,
+    ),
     LAUNCH_LATENCY,
-    duration_column("launch_latency_med_ns", "Median of these times.", real=True, brief=False),
+    duration_column(
+        "launch_latency_med_ns", "Median of the launch latencies.", real=True, brief=False
+    ),
     QUEUE_COUNT,
     sum_column(
         "queue_sum_ns",
-        "Sum of the times from those calls' end to that start.",
+        "Total time from the end of those calls to the start of their first operation.",
         "queue_count",
         brief=False,
     ),
-    duration_column("queue_avg_ns", "Mean of these times.", real=True, brief=False),
-    duration_column("queue_med_ns", "Their median.", real=True),
-    duration_column("queue_max_ns", "The longest.", brief=False),
+    duration_column("queue_avg_ns", "Mean of these queue times.", real=True, brief=False),
+    duration_column("queue_med_ns", "Median of these queue times.", real=True),
+    duration_column("queue_max_ns", "Longest of these queue times.", brief=False),
     count_column(
         "short_op_count",
-        "Calls that are not long and took longer than what they launched.",
+        "Number of calls, long ones excluded, that took longer than the operations they launched.",
         better="less",
     ),
-    count_column("long_call_count", "Calls longer than the option long_call_ns.", better="less"),
     count_column(
-        "long_queue_count", "Calls with a queue time above the option long_queue_ns.", better="less"
+        "long_call_count", "Number of calls longer than the option long_call_ns.", better="less"
+    ),
+    count_column(
+        "long_queue_count",
+        "Number of calls with a queue time above the option long_queue_ns.",
+        better="less",
     ),
     *spread_columns("api_sum_ns"),
 )
@@ -107,7 +117,7 @@ LAUNCH_STATS = Query(
     needs={Fact.API_CALLS, Fact.API_LINKS},
     uses={Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.GRAPH_LAUNCHES, Fact.DEVICES},
     options=(
-        Option("long_call_ns", 50_000, "Calls that take longer are counted as long."),
+        Option("long_call_ns", 50_000, "Calls longer than this are counted as long."),
         Option("long_queue_ns", 100_000, "Queue times above this are counted as long."),
     ),
     columns=COLUMNS,

@@ -45,89 +45,108 @@ _MAX_BINS = 100_000
 
 _NAME = key_column(
     "name",
-    "The operator in which it was allocated or freed, the innermost on its thread; "
-    f"{NO_OPERATOR}: none. {BEFORE}: what had been allocated before the first event.",
+    "Innermost operator on the thread that allocated or freed the memory; "
+    f"{NO_OPERATOR}: none. {BEFORE}: allocated before the first event.",
 )
-_START = Column("start_ns", Unit.NS, "When the bin begins, or the block was allocated.", key=True)
+_START = Column("start_ns", Unit.NS, "Start of the bin, or time of the allocation.", key=True)
 _DUR = Column(
     "dur_ns",
     Unit.NS,
-    "How long the bin is, or the block was held; null: it was not freed.",
+    "Length of the bin, or time the block was held; null: it was not freed.",
 )
 _OF_POOLS = (
     bytes_column(
         "peak_bytes",
-        "The most that was in use at a time: what the framework's allocator had handed out, or where "
-        "that is not recorded, what was allocated less what was freed.",
+        "Peak memory in use: handed out by the framework's allocator, or, if that is not "
+        "recorded, allocated minus freed.",
     ),
-    Column("peak_start_ns", Unit.NS, "When that was first reached; null: before the first event."),
+    Column(
+        "peak_start_ns",
+        Unit.NS,
+        "Time at which the peak was first reached; null: before the first event.",
+    ),
     bytes_column(
         "peak_reserved_bytes",
-        "The most that the framework's allocator held at a time; null: not recorded.",
+        "Peak memory reserved by the framework's allocator; null: not recorded.",
     ),
     Column(
         "device_pct",
         Unit.PCT,
-        "That, or the peak where it is not recorded, as a share of the device's memory; null: its size "
-        "is not recorded.",
+        "Peak reserved memory (else the peak in use) as a share of the device memory; null: "
+        "device memory size not recorded.",
         better="less",
     ),
-    bytes_column("before_bytes", "In use before the first event."),
-    bytes_column("end_bytes", "In use after the last event."),
-    bytes_column("reserved_at_peak_bytes", "Held at the peak; null: not recorded.", brief=False),
+    bytes_column("before_bytes", "Memory in use before the first event."),
+    bytes_column("end_bytes", "Memory in use after the last event."),
+    bytes_column(
+        "reserved_at_peak_bytes", "Memory reserved at the peak; null: not recorded.", brief=False
+    ),
     Column(
         "fragmented_pct",
         Unit.PCT,
-        "The share of what was held at the peak that was not in use: kept for later, or too small.",
+        "Share of the memory reserved at the peak that was not in use: cached, or in blocks that "
+        "are too small.",
         better="less",
         brief=False,
     ),
-    count_column("allocation_count", "Blocks that were allocated."),
-    bytes_column("allocation_bytes", "Their sizes.", adds=True),
-    count_column("open_count", "Blocks of those that were never freed.", brief=False),
-    bytes_column("open_bytes", "Their sizes.", brief=False, adds=True),
-    count_column("oom_count", "Allocations that failed for lack of memory; null: not recorded."),
-    bytes_column("end_reserved_bytes", "Held by the allocator at the end.", brief=False),
-    bytes_column("inactive_bytes", "The part of that in no block that is in use."),
+    count_column("allocation_count", "Number of blocks allocated."),
+    bytes_column("allocation_bytes", "Total size of the allocated blocks.", adds=True),
+    count_column("open_count", "Number of allocated blocks that were never freed.", brief=False),
+    bytes_column("open_bytes", "Total size of these blocks.", brief=False, adds=True),
+    count_column(
+        "oom_count", "Number of allocations that failed for lack of memory; null: not recorded."
+    ),
+    bytes_column("end_reserved_bytes", "Memory reserved by the allocator at the end.", brief=False),
+    bytes_column("inactive_bytes", "Memory reserved at the end but not in use."),
     bytes_column(
         "largest_inactive_bytes",
-        "The largest block of those: more at once needs new memory of the device.",
+        "Largest reserved block not in use; a larger request needs new device memory.",
     ),
     bytes_column(
         "rounding_bytes",
-        "What blocks in use at the end take beyond what was asked for.",
+        "Memory that blocks in use at the end take beyond the requested sizes.",
         brief=False,
     ),
 )
 _OF_OPERATORS = (
-    count_column("call_count", "Calls of the operator."),
+    count_column("call_count", "Number of calls of the operator."),
     bytes_column(
         "live_at_peak_bytes",
-        "Blocks that it took, and that were held at the peak; null: no addresses are recorded.",
-        adds=True,
-    ),
-    count_column("self_allocation_count", "Blocks allocated in it, and in no operator inside."),
-    bytes_column("self_allocation_bytes", "Their sizes.", adds=True),
-    bytes_column(
-        "self_increase_bytes",
-        "The same less what was freed in it, and in no operator inside.",
+        "Size of the blocks it allocated that were held at the peak; null: addresses are not recorded.",
         adds=True,
     ),
     count_column(
-        "allocation_count", "Blocks allocated in it and the operators inside.", brief=False
+        "self_allocation_count",
+        "Number of blocks allocated by the operator itself, not by operators inside.",
     ),
-    bytes_column("allocation_bytes", "Their sizes.", brief=False, adds=True),
-    bytes_column("increase_bytes", "The same less what was freed there.", brief=False, adds=True),
+    bytes_column("self_allocation_bytes", "Total size of these blocks.", adds=True),
+    bytes_column(
+        "self_increase_bytes",
+        "Bytes allocated minus bytes freed by the operator itself.",
+        adds=True,
+    ),
+    count_column(
+        "allocation_count",
+        "Number of blocks allocated by the operator and operators inside.",
+        brief=False,
+    ),
+    bytes_column("allocation_bytes", "Total size of these blocks.", brief=False, adds=True),
+    bytes_column(
+        "increase_bytes",
+        "Bytes allocated minus bytes freed by the operator and operators inside.",
+        brief=False,
+        adds=True,
+    ),
     bytes_column(
         "any_thread_bytes",
-        "What was allocated less what was freed by any thread while a call ran, added up over calls: "
-        "the memory columns of `key_averages()`.",
+        "Bytes allocated minus bytes freed by any thread during a call, summed over calls, as in the "
+        "memory columns of `key_averages()`.",
         brief=False,
         adds=True,
     ),
     bytes_column(
         "any_thread_self_bytes",
-        "The same without that of the calls directly inside, API calls among them.",
+        "The same without the operators and API calls directly inside.",
         brief=False,
         adds=True,
     ),
@@ -135,35 +154,35 @@ _OF_OPERATORS = (
 _OF_BLOCKS = (
     replace(
         _NAME,
-        doc=f"{_NAME.doc} Without operators, the Python function that allocated it, where recorded.",
+        doc=f"{_NAME.doc} Without operators, the Python function that allocated it, if recorded.",
         key=False,
     ),
-    Column("address", Unit.ID, "Where it began.", key=True, brief=False),
+    Column("address", Unit.ID, "Start address of the block.", key=True, brief=False),
     _START,
-    bytes_column("bytes", "Its size."),
+    bytes_column("bytes", "Size of the block."),
     _DUR,
-    Column("step", Unit.TEXT, "The step in which it was allocated; null: none."),
+    Column("step", Unit.TEXT, "Step in which the block was allocated; null: none."),
     Column(
         "state",
         Unit.TEXT,
-        "freed; open: it never was; before: it was allocated before the first event, or when is not "
-        "recorded; lost: another was allocated at its address.",
+        "freed; open: never freed; before: allocated before the first event, or at an unrecorded time; "
+        "lost: another block was allocated at its address.",
     ),
 )
 _OVER_TIME = (
     Column("bin", Unit.ID, "Number of the bin, from 0, the same time for all.", key=True),
     replace(_START, key=False),
     replace(_DUR, brief=False),
-    bytes_column("max_bytes", "The most in use in the bin."),
-    bytes_column("end_bytes", "In use at its end."),
-    bytes_column("max_reserved_bytes", "The most held in the bin; null: not recorded."),
+    bytes_column("max_bytes", "Peak memory in use in the bin."),
+    bytes_column("end_bytes", "Memory in use at the end of the bin."),
+    bytes_column("max_reserved_bytes", "Peak memory reserved in the bin; null: not recorded."),
 )
 
 _BY_POOL = ("rank", "pid", "device_id", "memory")
 VIEWS = {
     "device": View("Memory by device", (*KEYS, *_OF_POOLS)),
     "operator": View(
-        "Memory by operator, what was held at the peak first", (*KEYS, _NAME, *_OF_OPERATORS)
+        "Memory by operator, largest at the peak first", (*KEYS, _NAME, *_OF_OPERATORS)
     ),
     "block": View("Blocks of memory, largest first", (*KEYS, *_OF_BLOCKS)),
     "time": View("Memory over time", (*KEYS, *_OVER_TIME)),
@@ -181,7 +200,7 @@ def compute(timeline: Timeline, request: Request) -> Result:
     count = _block_count(timeline, found) if by == "block" else None
     title = ""
     if by == "operator" and all(row["live_at_peak_bytes"] is None for row in rows):
-        title = "Memory by operator, what most was allocated for first"
+        title = "Memory by operator, most allocated first"
     return Result(values_by_column(rows, VIEWS[by].columns[1:]), count, notes, title=title)
 
 
@@ -516,12 +535,12 @@ MEMORY = Query(
         Option(
             "by",
             "device",
-            "A row per process and device; per operator, with what each held at the peak; per block; per "
-            "bin of time; or per allocation that failed: device, operator, block, time, oom.",
+            "Rows per process and device (device), per operator with its memory at the peak (operator), "
+            "per block (block), per time bin (time), or per failed allocation (oom).",
         ),
-        Option("bins", 60, f"With by=time: in how many bins time is cut, {_MAX_BINS} at most."),
-        Option("annotations", False, "With by=operator: other ranges take part, too."),
-        Option("functions", False, "With by=operator: Python functions do, where imported."),
+        Option("bins", 60, f"With by=time: number of time bins, {_MAX_BINS} at most."),
+        Option("annotations", False, "With by=operator: include other ranges."),
+        Option("functions", False, "With by=operator: include Python functions, if imported."),
     ),
     columns=VIEWS["device"].columns,
     views=VIEWS,

@@ -32,8 +32,8 @@ KEYS = (
     PROFILE,
     PROCESS_RANK,
     PID,
-    replace(DEVICE, doc="The device whose memory it is; null: the host's."),
-    key_column("memory", "Kind of memory; Host or Device where only that is known."),
+    replace(DEVICE, doc="Device that has the memory; null: host memory."),
+    key_column("memory", "Kind of memory; Host or Device if no more is known."),
 )
 """The columns that name a pool."""
 
@@ -47,32 +47,34 @@ _LONGEST_STACK = 1000
 _FRAMES = (
     key_column(
         "name",
-        "The Python function that allocated it: the innermost outside the framework. "
-        f"{NO_FRAME}: none, after the node of the backward pass that did, where recorded. {BEFORE}: "
-        "allocated before the first event, by whom is not recorded.",
+        "Python function that allocated the memory: the innermost outside the framework. {NO_FRAME}: "
+        "no such function, after the node of the backward pass if recorded. {BEFORE}: allocated "
+        "before the first event.",
     ),
-    bytes_column("live_at_peak_bytes", "Its blocks that were held at the peak.", adds=True),
-    count_column("live_at_peak_count", "How many blocks."),
+    bytes_column("live_at_peak_bytes", "Size of its blocks held at the peak.", adds=True),
+    count_column("live_at_peak_count", "Number of its blocks held at the peak."),
     bytes_column(
         "live_at_oom_bytes",
-        "Its blocks that were held when the last allocation failed; null: none failed.",
+        "Size of its blocks held when the last allocation failed; null: no allocation failed.",
         adds=True,
     ),
-    bytes_column("end_bytes", "Its blocks that were held at the end.", adds=True),
-    count_column("allocation_count", "Blocks that it allocated in the recording."),
-    bytes_column("allocation_bytes", "Their sizes.", adds=True),
-    Column("stack", Unit.TEXT, "The call stack of its largest block.", brief=False),
+    bytes_column("end_bytes", "Size of its blocks held at the end.", adds=True),
+    count_column("allocation_count", "Number of blocks it allocated in the recording."),
+    bytes_column("allocation_bytes", "Total size of the allocated blocks.", adds=True),
+    Column("stack", Unit.TEXT, "Call stack of its largest block.", brief=False),
 )
 OOMS = (
-    Column("start_ns", Unit.NS, "When it failed; null: not recorded.", key=True),
-    Column("oom", Unit.ID, "Its number among those of the device, from 0.", key=True, brief=False),
-    Column("name", Unit.TEXT, "The Python function that asked for it, as in memory_holders."),
-    bytes_column("bytes", "What it asked for."),
-    bytes_column("in_use_bytes", "In use then."),
-    bytes_column("reserved_bytes", "Held by the allocator then; null: not recorded."),
-    bytes_column("unused_bytes", "The part of that which was not in use."),
-    bytes_column("free_bytes", "Free on the device then; null: not recorded."),
-    Column("stack", Unit.TEXT, "The call stack.", brief=False),
+    Column("start_ns", Unit.NS, "Time of the failure; null: not recorded.", key=True),
+    Column("oom", Unit.ID, "Number of the failure on the device, from 0.", key=True, brief=False),
+    Column("name", Unit.TEXT, "Python function that made the request, as in memory_holders."),
+    bytes_column("bytes", "Requested size."),
+    bytes_column("in_use_bytes", "Memory in use at that time."),
+    bytes_column(
+        "reserved_bytes", "Memory reserved by the allocator at that time; null: not recorded."
+    ),
+    bytes_column("unused_bytes", "Reserved memory that was not in use."),
+    bytes_column("free_bytes", "Free device memory at that time; null: not recorded."),
+    Column("stack", Unit.TEXT, "Call stack of the request.", brief=False),
 )
 
 
@@ -237,7 +239,7 @@ def final_values(timeline: Timeline, part: Part) -> dict[str, Any]:
 
 
 MEMORY_HOLDERS = Query(
-    title="Memory by who allocated it, what was held at the peak first",
+    title="Memory by allocating function, largest at the peak first",
     needs={Fact.STACKS},
     any_of=SOME_MEMORY,
     uses={*SOME_MEMORY, Fact.RANKS},

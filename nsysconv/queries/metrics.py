@@ -23,18 +23,18 @@ from nsysconv.timeline.timeline import Timeline
 
 COLUMNS = (
     *BY_DEVICE,
-    key_column("metric", "Name of the metric or event, as the source has it."),
-    key_column("kernel", "The kernel it was measured in; null: it was sampled, whatever ran."),
-    Column(
-        "kind", Unit.TEXT, "metric, or event: a hardware counter itself.", key=True, brief=False
+    key_column("metric", "Name of the metric or event in the source."),
+    key_column(
+        "kernel", "Kernel in which it was measured; null: sampled independently of kernels."
     ),
-    key_column("unit", "What the values count; level: of use, from 0 (idle) to 10 (max)."),
+    Column("kind", Unit.TEXT, "metric, or event (a raw hardware counter).", key=True, brief=False),
+    key_column("unit", "Unit of the values; level: utilization level from 0 (idle) to 10 (max)."),
     count_column(
-        "sample_count", "Samples; of a metric of kernels, executions it was measured over."
+        "sample_count", "Number of samples, or of measured executions for kernel metrics."
     ),
-    Column("value_avg", Unit.REAL, "Their mean: each sample, or execution, counts the same."),
-    Column("value_min", Unit.REAL, "The least."),
-    Column("value_max", Unit.REAL, "The greatest."),
+    Column("value_avg", Unit.REAL, "Mean over samples or executions, unweighted."),
+    Column("value_min", Unit.REAL, "Minimum."),
+    Column("value_max", Unit.REAL, "Maximum."),
 )
 
 _Key = tuple[int | None, str, str | None, str | None, str | None]

@@ -34,29 +34,34 @@ COLUMNS = (
     RANK,
     key_column(
         "name",
-        "The module, by its class and which of that class it is, [in backward] where the backward pass "
-        "calls it; [no module]: GPU operations that were launched in none.",
+        "The module, by its class and number within the class; [in backward]: called in the "
+        "backward pass; [no module]: GPU operations launched outside modules.",
     ),
     *TREE,
-    count_column("call_count", "Calls."),
-    count_column("operator_count", "Operators directly in it: in no module or operator inside."),
-    sum_column("host_sum_ns", "Sum of the calls' durations.", "call_count"),
+    count_column("call_count", "Number of calls."),
+    count_column(
+        "operator_count",
+        "Number of operators directly in the module, not in modules or operators inside.",
+    ),
+    sum_column("host_sum_ns", "Total duration of the calls.", "call_count"),
     duration_column(
-        "host_self_sum_ns", "The same without the operators and modules directly in it.", adds=True
+        "host_self_sum_ns", "Total duration without the operators and modules inside.", adds=True
     ),
     duration_column(
-        "device_sum_ns", "Durations of the GPU operations launched in it, added up.", adds=True
+        "device_sum_ns", "Total duration of the GPU operations launched in the module.", adds=True
     ),
-    duration_column("device_self_sum_ns", "The same without modules inside.", adds=True),
-    count_column("gpu_op_count", "GPU operations launched in it.", brief=False),
+    duration_column(
+        "device_self_sum_ns", "Total device duration without modules inside.", adds=True
+    ),
+    count_column("gpu_op_count", "Number of GPU operations launched in the module.", brief=False),
     duration_column(
         "backward_host_sum_ns",
-        "Calls of the backward pass that belong to operators in it, added up; null: none does.",
+        "Total host duration of backward calls of the module's operators; null: none.",
         adds=True,
     ),
     duration_column(
         "backward_device_sum_ns",
-        "Durations of the GPU operations launched in these, added up.",
+        "Total duration of the GPU operations launched in the backward pass.",
         adds=True,
     ),
 )

@@ -23,11 +23,11 @@ TREE = (
     Column(
         "path",
         Unit.TEXT,
-        "Names of all that it lies in, outermost first, and its own.",
+        "Names of the enclosing operators and of this one, outermost first.",
         key=True,
         brief=False,
     ),
-    Column("level", Unit.ID, "How many it lies in."),
+    Column("level", Unit.ID, "Number of operators around it."),
 )
 """Columns of the rows of a tree."""
 

@@ -40,14 +40,19 @@ COLUMNS = (
     *BY_DEVICE,
     key_column(
         "operator",
-        "The operator that launched it, and in which no other did; [no operator]; null: of all.",
+        "Innermost operator that launched the kernel; [no operator]: none; null: all operators.",
     ),
-    key_column("name", "Demangled name of the kernel."),
-    Column("grid", Unit.TEXT, "Blocks, by axis; null: not recorded, or of all.", key=True),
-    Column("block", Unit.TEXT, "Threads of a block, by axis.", key=True, brief=False),
-    Column("registers_per_thread", Unit.ID, "Registers of a thread.", key=True, brief=False),
+    key_column("name", "Demangled kernel name."),
+    Column(
+        "grid",
+        Unit.TEXT,
+        "Grid size in blocks, per axis; null: not recorded, or all sizes.",
+        key=True,
+    ),
+    Column("block", Unit.TEXT, "Block size in threads, per axis.", key=True, brief=False),
+    Column("registers_per_thread", Unit.ID, "Registers per thread.", key=True, brief=False),
     Column("shared_bytes", Unit.BYTES, "Total shared memory per block.", key=True, brief=False),
-    count_column("kernel_count", "Executions."),
+    count_column("kernel_count", "Number of executions."),
     sum_column("kernel_sum_ns", "Sum of their durations.", "kernel_count"),
     KERNEL_PCT,
     *statistics_columns(_STATISTICS),
@@ -55,28 +60,27 @@ COLUMNS = (
     Column(
         "eligible",
         Unit.TEXT,
-        "Whether the work of such operators could run on them, as in `operators`: yes, no; null: "
-        "[no operator].",
+        "Whether the operator's work could run on Tensor Cores, as in `operators`: yes or no; "
+        "null: [no operator].",
         brief=False,
     ),
     Column(
         "blocks_per_sm",
         Unit.REAL,
-        "Blocks of the grid for each SM, as the mean over the time of the kernels; null: sizes are not "
-        "recorded.",
+        "Blocks of the grid per SM, mean weighted by kernel time; null: sizes are not recorded.",
         real=True,
     ),
     Column(
         "occupancy_pct",
         Unit.PCT,
-        "Estimated achieved occupancy, as the mean over the time of the kernels; null: not known.",
+        "Estimated achieved occupancy, mean weighted by kernel time; null: unknown.",
         better="more",
         brief=False,
     ),
     Column(
         "recorded_occupancy_pct",
         Unit.PCT,
-        "The same of what the profiler recorded: whole percent, and 0 for kernels that it does not know.",
+        "Occupancy as recorded by the profiler: whole percent, 0 for kernels unknown to it.",
         better="more",
         brief=False,
     ),
@@ -186,7 +190,9 @@ OPERATOR_KERNELS = Query(
     uses={Fact.OPERATORS, Fact.RANGES, Fact.THREADS, Fact.DEVICES, *CALL_FACTS},
     options=(
         Option(
-            "by", "launch", "A row per operator, kernel and launch, or per kernel: launch, kernel."
+            "by",
+            "launch",
+            "Rows per operator, kernel and launch size (launch), or per kernel (kernel).",
         ),
     ),
     columns=COLUMNS,

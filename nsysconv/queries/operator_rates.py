@@ -38,19 +38,19 @@ from nsysconv.timeline.timeline import Timeline
 RATES = Option(
     "rates",
     False,
-    "Calls whose operations are known, and no others, by name, shapes and types: bytes, rates and "
+    "Only calls with a known number of operations, by name, shapes and types: bytes, rates and "
     "intensity.",
 )
 PEAK_FLOP = Option(
     "peak_flop_per_s",
     0.0,
-    "Operations per second that the GPU can do (989e12), for shares of it; 0: the peak of the device for "
-    "the types of each row.",
+    "Peak operations per second (989e12), for shares of peak; 0: the device's peak for the data types "
+    "of each row.",
 )
 _PEAK_BYTES = Option(
     "peak_bytes_per_s",
     0.0,
-    "Bytes per second that the GPU's memory can move (3.35e12), for shares of it; 0: the device's peak.",
+    "Peak memory bandwidth in bytes per second (3.35e12), for shares of peak; 0: the device's own.",
 )
 RATES_OPTIONS = (RATES, PEAK_FLOP, _PEAK_BYTES)
 """The options of rates."""
@@ -69,8 +69,8 @@ RATES_VIEW = View(
         ),
         duration_column(
             "device_union_sum_ns",
-            "Union of the GPU operations launched in it and in operators inside, by call, added up: the "
-            "time of its rates.",
+            "Time with any GPU operation launched in the operator or in operators inside running, "
+            "summed over calls: the time behind its rates.",
             adds=True,
         ),
         Column(
@@ -265,7 +265,7 @@ def _peaks(request: Request, peaks: Peaks | None, count: int) -> dict[str, list[
 
 
 def _own_peaks(kind: Array, group: Array, peaks: Peaks, count: int) -> dict[str, list[Any]]:
-    # Of calls in one row with several kinds, the row has the highest peak, which none exceeds.
+    # A row of calls of several kinds has the highest peak, which none exceeds.
     order = tuple(KINDS)
     best: list[str | None] = [None] * count
     for row, place in sorted(set(zip(group.tolist(), kind.tolist(), strict=True))):

@@ -52,118 +52,125 @@ from nsysconv.timeline.timeline import Timeline
 NO_OPERATOR = "[no operator]"
 """The row of GPU operations that no operator launched."""
 
-_LAUNCHED = "the GPU operations launched in it, and in no operator inside"
+_LAUNCHED = "the GPU operations launched by the operator itself, not by operators inside"
 COLUMNS = (
     PROFILE,
     RANK,
     key_column(
         "name",
-        "The operator, without its overload where these are not asked for; [no operator]: GPU operations "
-        "that none launched.",
+        "Name of the operator, with its overload only on request; [no operator]: GPU operations "
+        "launched outside operators.",
     ),
     Column(
         "shapes",
         Unit.TEXT,
-        "Shapes of its inputs, a list of tensors as []; null: not recorded, or not asked for.",
+        "Shapes of the inputs ([] for a list of tensors); null: not recorded, or not requested.",
         key=True,
         optional=True,
     ),
     Column(
         "stack",
         Unit.TEXT,
-        "Python functions that it was called in, innermost first; null: none, or not asked for.",
+        "Python call stack, innermost function first; null: none, or not requested.",
         key=True,
         optional=True,
     ),
     Column(
         "module",
         Unit.TEXT,
-        "Modules around it, outermost first; null: it is in none, or not asked for.",
+        "Modules around the operator, outermost first; null: none, or not requested.",
         key=True,
         optional=True,
     ),
     *(replace(column, optional=True) for column in TREE),
     count_column(
-        "call_count", "Calls, but for those that are all that a call of the same name holds."
+        "call_count",
+        "Number of calls. A call that is the only content of another call of the same name "
+        "is not counted.",
     ),
-    count_column("nested_count", "Calls that lie in a call of the same row.", brief=False),
+    count_column(
+        "nested_count", "Number of calls inside another call of the same row.", brief=False
+    ),
     sum_column("host_sum_ns", "Sum of their durations.", "call_count"),
     duration_column(
         "host_self_sum_ns",
-        "The same without the operators and API calls inside.",
+        "Total duration without the operators and API calls inside.",
         adds=True,
     ),
     Column(
         "host_self_pct",
         Unit.PCT,
-        "Its share of that time, and of that of the API calls inside, of all rows.",
+        "Share of the host self time, API calls included, of all rows.",
         better="less",
     ),
     duration_column(
         "api_sum_ns",
-        "Of API calls in it, and in no operator inside, without the operators that these hold.",
+        "Total duration of the API calls made directly by the operator, without operators inside "
+        "those calls.",
         adds=True,
     ),
     duration_column(
-        "device_sum_ns", "Durations of the GPU operations launched in it, added up.", adds=True
+        "device_sum_ns", "Total duration of the GPU operations launched in the operator.", adds=True
     ),
-    duration_column("device_self_sum_ns", f"Durations of {_LAUNCHED}, added up.", adds=True),
-    Column("device_self_pct", Unit.PCT, "Its share of that time of all rows.", better="less"),
+    duration_column("device_self_sum_ns", f"Total duration of {_LAUNCHED}.", adds=True),
+    Column(
+        "device_self_pct", Unit.PCT, "Share of the device self time of all rows.", better="less"
+    ),
     duration_column(
         "device_self_union_ns",
-        f"Union of {_LAUNCHED}, of all calls, over all GPUs together.",
+        f"Time with any of {_LAUNCHED} running, over all calls and GPUs.",
         brief=False,
     ),
     duration_column(
         "device_self_union_sum_ns",
-        f"Union of {_LAUNCHED}, by call, added up.",
+        f"Time with any of {_LAUNCHED} running, summed over calls.",
         brief=False,
         adds=True,
     ),
-    count_column("gpu_op_count", f"Count of {_LAUNCHED}.", brief=False),
-    count_column("kernel_count", "Kernels among those.", brief=False),
+    count_column("gpu_op_count", f"Number of {_LAUNCHED}.", brief=False),
+    count_column("kernel_count", "Number of kernels among these.", brief=False),
     duration_column(
         "backward_host_sum_ns",
-        "Of the calls of the backward pass that belong to it, added up.",
+        "Total host duration of the operator's calls in the backward pass.",
         adds=True,
         brief=False,
     ),
     duration_column(
         "backward_device_sum_ns",
-        "Durations of the GPU operations launched in these, added up.",
+        "Total duration of the GPU operations launched in the backward pass.",
         adds=True,
         brief=False,
     ),
     count_column(
         "flop_sum",
-        "Floating-point operations of the calls, and of those inside, from the shapes of inputs; null: "
-        "there is no formula, or shapes are not recorded.",
+        "Floating-point operations of the calls and of the operators inside, computed from input "
+        "shapes; null: no formula, or shapes are not recorded.",
         brief=False,
     ),
     Column(
         "flop_per_s",
         Unit.FLOP_PER_S,
-        "These, for each second in which GPU operations of the calls that do them ran.",
+        "Floating-point operations per second of GPU time of those calls.",
         better="more",
         brief=False,
     ),
     Column(
         "eligible",
         Unit.TEXT,
-        "Whether its work could run on Tensor Cores: yes, if it or an operator inside is of those that "
-        "could, or launched a kernel that does; no.",
+        "Whether the work could run on Tensor Cores (yes or no): yes if the operator, or one "
+        "inside, is of a kind that can, or launched a kernel that does.",
         brief=False,
     ),
     Column(
         "tensor_core_self_pct",
         Unit.PCT,
-        "Kernels on Tensor Cores among its GPU operations, and not of operators inside, by time.",
+        "Share of device self time in kernels on Tensor Cores.",
         better="more",
     ),
     Column(
         "tensor_core_pct",
         Unit.PCT,
-        "The same with those of operators inside.",
+        "Share of device time, operators inside included, in kernels on Tensor Cores.",
         better="more",
         brief=False,
     ),
@@ -431,13 +438,13 @@ OPERATORS = Query(
         Option(
             "by",
             "name",
-            "A row per name; per name and shapes of inputs, stack or modules around; per name with its "
-            "overload; or per path, as a tree: name, shapes, stack, module, overload, path.",
+            "Rows per name (name); per name and input shapes, stack or modules (shapes, stack, module); "
+            "per name with its overload (overload); or per path, as a tree (path).",
         ),
-        Option("stack", 0, "With by=stack: so many innermost functions of each stack; 0: all."),
-        Option("annotations", False, "With other ranges, which operators then lie in, too."),
-        Option("functions", False, "With Python functions, where they were imported."),
-        Option("top-level", False, "Only calls that lie in no other."),
+        Option("stack", 0, "With by=stack: number of innermost functions per stack; 0: all."),
+        Option("annotations", False, "Include other ranges around operators."),
+        Option("functions", False, "Include Python functions, if imported."),
+        Option("top-level", False, "Show only outermost calls."),
         *RATES_OPTIONS,
     ),
     columns=COLUMNS,

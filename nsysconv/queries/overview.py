@@ -40,8 +40,8 @@ COLUMNS = (
     Column(
         "device",
         Unit.TEXT,
-        "Name of the GPU; null: not recorded; "
-        "`[all devices of the process]`: totals over all devices.",
+        "Name of the GPU; `[all devices of the process]`: totals over all devices; null: not "
+        "recorded.",
     ),
     Column(
         "recording_ns",
@@ -52,18 +52,24 @@ COLUMNS = (
     Column("window_start_ns", Unit.NS, "Where the window begins. " + WINDOW, brief=False),
     duration_column("window_ns", "Length of the window."),
     Column("busy_ns", Unit.NS, "Union of the GPU operations inside the window."),
-    duration_column("idle_ns", "Window minus busy.", brief=False),
-    Column("idle_pct", Unit.PCT, "Idle as a share of the window.", better="less"),
-    count_column("kernel_count", "Kernels.", brief=False),
+    duration_column("idle_ns", "Window minus busy time.", brief=False),
+    Column("idle_pct", Unit.PCT, "Idle time as a share of the window.", better="less"),
+    count_column("kernel_count", "Number of kernels.", brief=False),
     sum_column("kernel_sum_ns", "Sum of the kernels' durations.", "kernel_count"),
-    duration_column("kernel_union_ns", "Union of the kernels.", brief=False),
-    count_column("memcpy_count", "Explicit copies.", brief=False),
+    duration_column(
+        "kernel_union_ns",
+        "Union of the kernels' intervals: time with at least one kernel running.",
+        brief=False,
+    ),
+    count_column("memcpy_count", "Number of explicit copies.", brief=False),
     sum_column("memcpy_sum_ns", "Sum of their durations.", "memcpy_count"),
-    count_column("memset_count", "Memsets.", brief=False),
+    count_column("memset_count", "Number of memsets.", brief=False),
     sum_column("memset_sum_ns", "Sum of their durations.", "memset_count", brief=False),
-    count_column("um_count", "Unified-memory migrations.", brief=False),
+    count_column("um_count", "Number of unified-memory page migrations.", brief=False),
     sum_column("um_sum_ns", "Sum of their durations.", "um_count", brief=False),
-    sum_column("um_bytes_sum", "Bytes they moved.", "um_count", unit=Unit.BYTES, brief=False),
+    sum_column(
+        "um_bytes_sum", "Bytes moved by page migrations.", "um_count", unit=Unit.BYTES, brief=False
+    ),
     count_column(
         "graph_launch_count", "Graph launches recorded as one interval each.", brief=False
     ),

@@ -54,65 +54,68 @@ from nsysconv.timeline.steps import STEP_FACTS, Steps
 from nsysconv.timeline.timeline import Timeline, launches
 from nsysconv.timeline.windows import Window, window_of
 
-_PHASE = "What its annotation says that the step is: prefill, decode, mixed; forward, backward, …"
-_REQUESTS = count_column("request_count", "Requests, as annotations say; null: they do not.")
-_TOKENS = count_column(
-    "token_count", "Tokens computed for them, as annotations say; null: they do not."
+_PHASE = "Phase, from the annotation of the step: prefill, decode, mixed; forward, backward, …"
+_REQUESTS = count_column(
+    "request_count", "Number of requests, from the annotations; null: not annotated."
 )
-_LAUNCHES = count_column("launch_count", "API calls in it that launched GPU operations.")
+_TOKENS = count_column(
+    "token_count", "Number of tokens computed, from the annotations; null: not annotated."
+)
+_LAUNCHES = count_column("launch_count", "Number of API calls that launched GPU operations.")
 _MOST_KINDS = 3
 
 COLUMNS = (
     *BY_DEVICE,
-    key_column("phase", f"{_PHASE} `{OUTSIDE}`: the time that is in no step."),
-    count_column("step_count", "Its steps, of all processes, that lie in the slice as a whole."),
+    key_column("phase", f"{_PHASE} `{OUTSIDE}`: time outside all steps."),
+    count_column("step_count",
+        "Number of steps, over all processes, that lie completely in the slice."),
     replace(_REQUESTS, brief=False),
     replace(_TOKENS, brief=False),
-    Column("requests_per_step", Unit.REAL, "Requests of a step, mean.", brief=False),
-    Column("tokens_per_step", Unit.REAL, "Tokens of a step, mean."),
+    Column("requests_per_step", Unit.REAL, "Mean number of requests per step.", brief=False),
+    Column("tokens_per_step", Unit.REAL, "Mean number of tokens per step."),
     Column(
-        "tokens_per_s", Unit.REAL, "Tokens for each second of the steps' durations.", better="more"
+        "tokens_per_s", Unit.REAL, "Tokens per second of step time.", better="more"
     ),
-    duration_column("step_p50_ns", "Median duration of a step.", real=True),
+    duration_column("step_p50_ns", "Median step duration.", real=True),
     duration_column(
-        "step_p99_ns", "Duration that 99 % of the steps do not exceed, interpolated.", real=True
+        "step_p99_ns", "99th percentile of the step duration, interpolated.", real=True
     ),
     duration_column(
         "span_ns",
-        "Time of the account of the device in these steps: its classes add up to it, and all rows of a "
-        "device to its account in `summary`.",
+        "Time of the device's breakdown in these steps. The rows of a device add up to its "
+        "breakdown in `summary`.",
         adds=True,
     ),
-    Column("busy_ns", Unit.NS, "Union of the GPU operations in it.", adds=True, brief=False),
-    Column("busy_pct", Unit.PCT, "That union as a share of `span_ns`.", better="more"),
+    Column("busy_ns", Unit.NS, "Time with any GPU operation running.", adds=True, brief=False),
+    Column("busy_pct", Unit.PCT, "Busy time as a share of `span_ns`.", better="more"),
     *(
         Column(column, Unit.NS, f"Class of the account: {TIME_CLASSES[name]}.", adds=True, brief=False)
         for name, column in TIME_CLASS_COLUMNS.items()
     ),
     replace(_LAUNCHES, brief=False),
-    Column("launches_per_step", Unit.REAL, "These by step, mean.", better="less"),
+    Column("launches_per_step", Unit.REAL, "Mean number of these calls per step.", better="less"),
     Column(
         "kernel_kinds",
         Unit.TEXT,
-        f"The {_MOST_KINDS} kinds of kernels (`kernel_categories`) launched in it that took most time, "
-        "as shares of the time of all.",
+        f"The {_MOST_KINDS} kinds of kernels (`kernel_categories`) with the most time, each with its "
+        "share of all kernel time.",
     ),
 )  # fmt: skip
 STEP_COLUMNS = (
     PROFILE,
     PROCESS_RANK,
     PID,
-    key_column("step", "Text of its annotation."),
+    key_column("step", "Text of the step's annotation."),
     OCCURRENCE,
     Column("phase", Unit.TEXT, _PHASE),
-    Column("start_ns", Unit.NS, "When it began: not before the end of the step before."),
+    Column("start_ns", Unit.NS, "Start of the step, not before the end of the previous step."),
     duration_column(
-        "dur_ns", "How long it took, to the end of the last GPU operation launched in it."
+        "dur_ns", "Duration of the step up to the end of the last GPU operation launched in it."
     ),
     _REQUESTS,
     _TOKENS,
-    Column("busy_ns", Unit.NS, "Union of the process's GPU operations in it."),
-    Column("busy_pct", Unit.PCT, "That union as a share of the step.", better="more"),
+    Column("busy_ns", Unit.NS, "Time in the step with any GPU operation of the process running."),
+    Column("busy_pct", Unit.PCT, "Busy time as a share of the step.", better="more"),
     _LAUNCHES,
 )
 _ADVICE = (

@@ -31,15 +31,15 @@ COLUMNS = (
     Column("pid", Unit.ID, "Process number.", key=True),
     Column("process", Unit.TEXT, "Name of the program."),
     DIMENSIONS,
-    count_column("thread_count", "Threads with API calls.", brief=False),
-    count_column("api_call_count", "API calls."),
+    count_column("thread_count", "Number of threads with API calls.", brief=False),
+    count_column("api_call_count", "Number of API calls."),
     sum_column(
         "api_sum_ns",
         "Sum of the durations of the outermost API calls of each thread; null: threads are not "
         "recorded.",
         "api_call_count",
     ),
-    count_column("gpu_op_count", "GPU operations of the process."),
+    count_column("gpu_op_count", "Number of GPU operations of the process."),
 )
 
 

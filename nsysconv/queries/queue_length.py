@@ -17,11 +17,13 @@ from nsysconv.timeline.timeline import Queues, Timeline, queues
 
 COLUMNS = (
     *BY_DEVICE,
-    key_column("stream", "The stream; `@` its process where a device has several."),
-    count_column("launch_count", "Calls that launched something on it, with a latency."),
+    key_column(
+        "stream", "The stream; followed by `@` and its process if several processes use the device."
+    ),
+    count_column("launch_count", "Number of calls with a launch latency on the stream."),
     duration_column(
         "span_ns",
-        "Time from the first of these calls to the last start of what they launched.",
+        "Time from the first of these calls to the start of the last operation launched by them.",
         brief=False,
     ),
     Column(
@@ -33,37 +35,37 @@ COLUMNS = (
     Column(
         "queue_length_avg",
         Unit.REAL,
-        "Mean of the lengths that the queue had after each change, two changes a launch; as all "
-        "columns that follow, it does not weigh how long a length lasted.",
+        "Mean queue length over its changes (two per launch). Like the following columns, it is "
+        "not weighted by time.",
         better="less",
     ),
     Column(
         "queue_length_stddev",
         Unit.REAL,
-        "Sample standard deviation of these lengths.",
+        "Sample standard deviation of the queue lengths.",
         better="less",
         brief=False,
     ),
-    count_column("queue_length_min", "The least of these lengths.", better="less", brief=False),
+    count_column("queue_length_min", "Minimum queue length.", better="less", brief=False),
     Column(
         "queue_length_p25",
         Unit.REAL,
-        "What a quarter of these lengths are not above (between two lengths, as far along).",
+        "25th percentile of the queue lengths, interpolated.",
         better="less",
         brief=False,
     ),
-    Column("queue_length_med", Unit.REAL, "Their median.", better="less"),
+    Column("queue_length_med", Unit.REAL, "Median queue length.", better="less"),
     Column(
         "queue_length_p75",
         Unit.REAL,
-        "What three quarters of these lengths are not above.",
+        "75th percentile of the queue lengths, interpolated.",
         better="less",
         brief=False,
     ),
-    count_column("queue_length_max", "The greatest of these lengths.", better="less"),
+    count_column("queue_length_max", "Maximum queue length.", better="less"),
     duration_column(
         "full_ns",
-        "Time in which at least as many launches waited as the option full says.",
+        "Time with at least as many waiting launches as the option full.",
         adds=True,
     ),
     Column("full_pct", Unit.PCT, "That time as a share of span_ns.", better="less", brief=False),
@@ -115,12 +117,14 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
 
 
 QUEUE_LENGTH = Query(
-    title="Launch queue by stream: launches that wait",
+    title="Launch queue by stream: waiting launches",
     needs={Fact.API_CALLS, Fact.API_LINKS},
     uses={Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.GRAPH_LAUNCHES, Fact.DEVICES},
     options=(
         Option(
-            "full", 1024, "How many waiting launches make a queue full (CUDA's limit by default)."
+            "full",
+            1024,
+            "Number of waiting launches that counts as a full queue. Default: CUDA's limit.",
         ),
     ),
     columns=COLUMNS,

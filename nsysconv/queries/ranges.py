@@ -48,10 +48,10 @@ _STATISTICS = {
     "min": "Shortest.",
     "max": "Longest.",
 }
-_LAUNCHED = "the GPU operations that were launched in it"
+_LAUNCHED = "the GPU operations launched in the range"
 _ELSEWHERE = (
-    "on other threads of its process; null: all of these are in ranges of their own threads, or with "
-    "`any-thread` they are in the other columns"
+    "on other threads of the process; null: these threads have ranges of their own, or `any-thread` "
+    "counts the calls in the other columns"
 )
 COLUMNS = (
     PROFILE,
@@ -59,54 +59,56 @@ COLUMNS = (
     Column(
         "path",
         Unit.TEXT,
-        "Names from the outermost range to this one, `/` between two; a named domain before its `:`. "
-        f"Of more than {nesting.MAX_PATH_LENGTH} characters the middle is left out.",
+        "Names of the enclosing ranges and of this one, outermost first, separated by `/`; named domains "
+        f"as `domain:`. The middle of more than {nesting.MAX_PATH_LENGTH} characters is left out.",
         key=True,
         brief=False,
     ),
     Column(
         "tree",
         Unit.TEXT,
-        f"The range's own name, set in by its level, {nesting.MAX_INDENT} at most.",
+        f"Name of the range, indented by its level ({nesting.MAX_INDENT} at most).",
     ),
-    Column("level", Unit.ID, "How many ranges it lies in.", brief=False),
-    count_column("range_count", "Ranges of this path."),
+    Column("level", Unit.ID, "Number of ranges around it.", brief=False),
+    count_column("range_count", "Number of ranges with this path."),
     sum_column("range_sum_ns", "Sum of their durations.", "range_count"),
-    duration_column("self_sum_ns", "The same without the ranges inside.", adds=True),
+    duration_column("self_sum_ns", "Total duration without the ranges inside.", adds=True),
     *statistics_columns(_STATISTICS, brief=()),
-    count_column("launch_count", "API calls in it that launched GPU operations.", brief=False),
-    count_column("gpu_op_count", f"Count of {_LAUNCHED}.", brief=False),
-    count_column("kernel_count", "Kernels among those."),
+    count_column("launch_count", "Number of API calls that launched GPU operations.", brief=False),
+    count_column("gpu_op_count", f"Number of {_LAUNCHED}.", brief=False),
+    count_column("kernel_count", "Number of kernels among these."),
     sum_column("kernel_sum_ns", "Sum of the kernels' durations.", "kernel_count"),
     duration_column(
         "self_kernel_sum_ns",
-        "The same without what was launched in the ranges inside.",
+        "Total kernel duration without kernels launched in the ranges inside.",
         brief=False,
         adds=True,
     ),
     Column(
         "other_thread_launch_count",
         Unit.COUNT,
-        f"Calls that launched GPU operations while it was open, {_ELSEWHERE}.",
+        f"Number of launching calls while the range was open, {_ELSEWHERE}.",
         brief=False,
         optional=True,
     ),
     Column(
         "other_thread_kernel_sum_ns",
         Unit.NS,
-        "Sum of the durations of the kernels that these launched.",
+        "Total duration of the kernels launched by those calls.",
         better="less",
         adds=True,
         optional=True,
     ),
-    count_column("projected_count", "Ranges in which something was launched.", brief=False),
+    count_column(
+        "projected_count", "Number of ranges in which GPU operations were launched.", brief=False
+    ),
     sum_column(
         "projected_sum_ns",
-        f"From the start of the first to the end of the last of {_LAUNCHED}, added up.",
+        f"Time from the start of the first to the end of the last of {_LAUNCHED}, summed over ranges.",
         "projected_count",
     ),
     duration_column(
-        "gpu_union_sum_ns", f"Union of {_LAUNCHED}, added up over the ranges.", adds=True
+        "gpu_union_sum_ns", f"Time with any of {_LAUNCHED} running, summed over ranges.", adds=True
     ),
 )
 _ON_GPU = tuple(column.name for column in COLUMNS[12:])
@@ -177,13 +179,13 @@ RANGES = Query(
     needs={Fact.RANGES},
     uses={Fact.OPERATORS, Fact.KERNELS, Fact.MEMCPYS, Fact.RANKS, *CALL_FACTS},
     options=(
-        Option("operators", False, "With the operators of the framework, in one tree."),
+        Option("operators", False, "Include the framework's operators in the same tree."),
         Option(
             "any-thread",
             False,
-            "What any thread of the process launched meanwhile belongs to it, as to a step.",
+            "Attribute launches of any thread during the range to it, as for steps.",
         ),
-        Option("depth", 0, "Show no deeper levels than this; 0: all."),
+        Option("depth", 0, "Deepest level to show; 0: all."),
     ),
     columns=COLUMNS,
     compute=compute,

@@ -49,46 +49,56 @@ def _imbalance(name: str, what: str) -> Column:
     return Column(
         f"{name}_imbalance_pct",
         Unit.PCT,
-        f"How far {what} lies above the mean over all rows of ranks; in the row `max` it is the load "
-        "imbalance, (max / mean - 1) × 100 %. Null where the mean is 0.",
+        f"How far {what} is above the mean over all ranks; in the row `max` it is the load "
+        "imbalance, (max / mean - 1) × 100 %. Null: the mean is 0.",
         brief=name == "computation",
     )
 
 
 COLUMNS = (
     PROFILE,
-    Column("rank", Unit.ID, "Rank of the process; null: none known, or a row over all.", key=True),
-    Column("pid", Unit.ID, "The process; null in rows over all.", key=True, brief=False),
+    Column(
+        "rank", Unit.ID, "Rank of the process; null: unknown, or a row over all ranks.", key=True
+    ),
+    Column("pid", Unit.ID, "Process; null: a row over all ranks.", key=True, brief=False),
     DEVICE,
     key_column(
         "over_ranks",
-        "min, median or max: each value is that of all rows of ranks by itself; null: one rank.",
+        "min, median or max over all ranks, for each column separately; null: a single rank.",
     ),
-    count_column("rank_count", "Rows that it is made of: ranks, or devices of ranks.", brief=False),
+    count_column("rank_count", "Number of ranks, or devices of ranks, in the row.", brief=False),
     Column(
         "cycle_count",
         Unit.ID,
-        "Recordings that the process left one after the other, whose times are added up.",
+        "Number of successive recordings of the process, whose times are added up.",
         brief=False,
     ),
-    Column("host", Unit.TEXT, "Where it ran."),
+    Column("host", Unit.TEXT, "Host on which the process ran."),
     DIMENSIONS,
     duration_column(
-        "window_ns", "Length of the window, of this process's operations on the device. " + WINDOW
+        "window_ns", "Length of the window of this process's operations on the device. " + WINDOW
     ),
     Column(
-        "busy_ns", Unit.NS, "Union of its GPU operations inside the window.", brief=False, adds=True
+        "busy_ns",
+        Unit.NS,
+        "Time in the window with any GPU operation of the process running.",
+        brief=False,
+        adds=True,
     ),
-    duration_column("idle_ns", "Window minus busy.", brief=False, adds=True),
-    Column("idle_pct", Unit.PCT, "Idle as a share of the window.", better="less"),
-    count_column("kernel_count", "Kernels.", brief=False),
+    duration_column("idle_ns", "Window minus busy time.", brief=False, adds=True),
+    Column("idle_pct", Unit.PCT, "Idle time as a share of the window.", better="less"),
+    count_column("kernel_count", "Number of kernels.", brief=False),
     sum_column("kernel_sum_ns", "Sum of the kernels' durations.", "kernel_count", brief=False),
-    duration_column("kernel_union_ns", "Union of the kernels.", brief=False),
+    duration_column(
+        "kernel_union_ns",
+        "Union of the kernels' intervals: time with at least one kernel running.",
+        brief=False,
+    ),
     kernel_categories.COMPUTATION,
     replace(kernel_categories.COMMUNICATION, brief=False),
     duration_column(
         "exposed_communication_ns",
-        "Part of the communication while there was no computation.",
+        "Part of the communication time that does not overlap computation.",
         adds=True,
     ),
     duration_column(
@@ -96,18 +106,18 @@ COLUMNS = (
         "Window minus computation and exposed communication: copies and memsets alone, and idle time.",
         adds=True,
     ),
-    Column("htod_bytes_sum", Unit.BYTES, "Bytes of explicit copies to the device.", better="less"),
+    Column("htod_bytes_sum", Unit.BYTES, "Bytes of explicit HtoD copies.", better="less"),
     duration_column("htod_sum_ns", "Sum of their durations.", brief=False, adds=True),
-    Column("dtoh_bytes_sum", Unit.BYTES, "Bytes of explicit copies to the host.", better="less"),
+    Column("dtoh_bytes_sum", Unit.BYTES, "Bytes of explicit DtoH copies.", better="less"),
     duration_column("dtoh_sum_ns", "Sum of their durations.", brief=False, adds=True),
     duration_column(
         "api_sum_ns",
-        "Sum of the durations of the process's outermost API calls; the same in each of its rows. Null: "
-        "threads are not recorded.",
+        "Total duration of the outermost API calls of the process, the same in each of its rows; "
+        "null: threads are not recorded.",
     ),
     duration_column(
         "mpi_union_ns",
-        "Time in which a thread of the process was in a call of MPI; the same in each of its rows.",
+        "Time with a thread of the process in an MPI call, the same in each of its rows.",
     ),
     *(_imbalance(name, what) for name, (_, what) in _IMBALANCES.items()),
 )

@@ -87,6 +87,9 @@ def query(name: str) -> Query:
     if "=" in name:
         hint = f"Options follow their report, after a colon: operators:by=shapes, memory:{name}."
         raise UsageError(f"no report {name!r}", hint=hint)
+    if "," in name and all(each in ENTRIES for each in name.split(",")):
+        hint = f"Put spaces between them: {name.replace(',', ' ')}"
+        raise UsageError(f"no report {name!r}", hint=hint)
     if name not in ENTRIES:
         close = get_close_matches(name, [*REPORTS, *_NEW_NAMES], 5, 0.6)
         hint = f"Close to it: {', '.join(close)}. " if close else ""

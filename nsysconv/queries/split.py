@@ -19,15 +19,15 @@ K = TypeVar("K", bound=Hashable)
 
 SPLIT_RANK = replace(
     RANK,
-    doc="Rank of the process, if the row has only one; null: none or several, and, unless rows are "
-    "split (`--split`), in all rows of a profile or slice of several ranks.",
+    doc="Rank of the process; null: no rank or several. In a profile of several ranks it is set "
+    "only with `--split`.",
 )
 BY_SPLIT = (
     PROFILE,
     SPLIT_RANK,
     replace(
         DEVICE,
-        doc="The device, as the profile numbers it, with `--split device`; else null.",
+        doc="Number of the device in the profile; only with `--split device`, else null.",
         optional=True,
     ),
 )
@@ -36,10 +36,10 @@ BY_SPLIT = (
 
 def spread_columns(total: str, unit: Unit = Unit.NS) -> tuple[Column, ...]:
     """Return the columns of how a row's devices differ in column `total`."""
-    nulls = "null where no row of the table is of several devices"
+    nulls = "null: every row has one device"
     least, greatest = (f"device_{end}_sum_{unit.value}" for end in ("min", "max"))
-    count_doc = f"Devices on which the row's operations ran; {nulls}."
-    of_one = f"`{total}` of one of its devices; {nulls}."
+    count_doc = f"Number of devices on which the row's operations ran; {nulls}."
+    of_one = f"`{total}` of a single device; {nulls}."
     return (
         Column("device_count", Unit.COUNT, count_doc, brief=False, optional=True, distinct=True),
         Column(greatest, unit, f"Greatest {of_one}", better="less", brief=False, optional=True),

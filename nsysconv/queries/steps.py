@@ -40,24 +40,28 @@ from nsysconv.timeline.steps import BETWEEN, STEP_FACTS, WHOLE, Steps, class_tim
 from nsysconv.timeline.timeline import Timeline
 
 STEP = key_column(
-    "step", f"Name of the step; `{WHOLE}`: no step was annotated, and this is all of the process."
+    "step",
+    f"Name of the step; `{WHOLE}`: no steps are annotated, and the row covers the whole process.",
 )
 _STEP = replace(
     STEP,
-    doc=f"{STEP.doc} `{BETWEEN}` is not a step but the total time between the steps of the process.",
+    doc=f"{STEP.doc} `{BETWEEN}` is the total time between the steps of the process.",
 )
 OCCURRENCE = Column(
-    "occurrence", Unit.ID, "Which step of that name it is in its process, from 1.", key=True
+    "occurrence",
+    Unit.ID,
+    "Number of the step among those of the same name in its process, from 1.",
+    key=True,
 )
 _DOCS = {
-    "kernel": "kernels ran that do not communicate, or graphs recorded as one interval",
-    "memcpy": "explicit copies ran",
-    "memset": "memsets ran",
-    "communication": "kernels that communicate ran, or a thread communicated (Gloo)",
+    "kernel": "a computation kernel ran, or a graph recorded as one interval",
+    "memcpy": "an explicit copy ran",
+    "memset": "a memset ran",
+    "communication": "a communication kernel ran, or a thread communicated (Gloo)",
     "runtime": "a thread was in an API call",
     "data_loader": "a thread waited for the data loader",
     "cpu": "a thread was in an operator or a range",
-    "other": "none of this was recorded",
+    "other": "none of the preceding was recorded",
 }
 COLUMNS = (
     PROFILE,
@@ -68,35 +72,36 @@ COLUMNS = (
     Column(
         "start_ns",
         Unit.NS,
-        "When the step began, or the first stretch of time between steps.",
+        "Start of the step, or of the first interval between steps.",
         brief=False,
     ),
     duration_column(
         "dur_ns",
-        "How long it took, to the end of the last GPU operation launched in it, or how long all "
-        "stretches between steps; the sum of the times that follow.",
+        "Duration of the step up to the end of the last GPU operation launched in it, or of all "
+        "intervals between steps. The times in the following columns add up to it.",
         adds=True,
     ),
     Column(
         "mfu_pct",
         Unit.PCT,
-        "Model FLOP utilization: `flop_per_s` of the peak that was given, else of the peaks of the GPUs "
-        "for the types; null: not of all kernels that do such work the operations and peaks are known.",
+        "Model FLOP utilization: `flop_per_s` as a share of the given peak, else of the GPUs' "
+        "peaks for the data types; null: the FLOP count or the peak of some of the kernels is "
+        "unknown.",
         better="more",
         optional=True,
     ),
     Column(
         "flop_sum",
         Unit.COUNT,
-        "Floating-point operations of the operators called in the step; null: none is known, or a slice "
-        "cuts the step.",
+        "Floating-point operations of the operators called in the step; null: unknown, or the "
+        "step is cut by the slice.",
         brief=False,
         optional=True,
     ),
     Column(
         "flop_per_s",
         Unit.FLOP_PER_S,
-        "These, for each second of the step.",
+        "Floating-point operations per second of the step.",
         better="more",
         brief=False,
         optional=True,
@@ -104,8 +109,8 @@ COLUMNS = (
     *(
         duration_column(
             f"{name}_ns",
-            f"Time of the step in which {doc}"
-            f"{', and nothing of the columns before' if place and name != 'other' else ''}.",
+            f"Time in the step during which {doc}"
+            f"{', outside all preceding columns' if place and name != 'other' else ''}.",
             adds=True,
         )
         for place, (name, doc) in enumerate(_DOCS.items())
@@ -170,8 +175,8 @@ STEPS = Query(
     options=(
         replace(
             PEAK_FLOP,
-            doc="Operations per second that the GPUs of a process can do together (989e12), for the "
-            "model FLOP utilization; 0: the devices' peaks for the types.",
+            doc="Peak operations per second of all GPUs of a process together (989e12), for the model "
+            "FLOP utilization; 0: the devices' peaks for the data types.",
         ),
     ),
     columns=COLUMNS,

@@ -49,68 +49,80 @@ COLUMNS = (
     Column("pid", Unit.ID, "The process.", key=True, brief=False),
     DEVICE,
     DIMENSIONS,
-    count_column("collective_count", "Collectives that this rank and another one took part in."),
+    count_column(
+        "collective_count", "Number of collectives that the rank and another rank took part in."
+    ),
     count_column(
         "last_count",
-        "Of these, how often it came last (of several at one time the lowest rank did).",
+        "Number of these in which the rank arrived last (ties go to the lowest rank).",
         better="less",
     ),
-    Column("last_pct", Unit.PCT, "That as a share of its collectives.", better="less"),
+    Column(
+        "last_pct",
+        Unit.PCT,
+        "Share of its collectives in which the rank arrived last.",
+        better="less",
+    ),
     sum_column(
         "late_sum_ns",
-        "How much later than the first rank it came, added up.",
+        "Total delay of its arrivals behind the first rank.",
         "collective_count",
     ),
-    duration_column("late_avg_ns", "Mean of that.", real=True),
-    duration_column("late_med_ns", "Median of that.", real=True),
-    duration_column("late_max_ns", "Most of that."),
+    duration_column("late_avg_ns", "Mean delay of its arrivals.", real=True),
+    duration_column("late_med_ns", "Median delay of its arrivals.", real=True),
+    duration_column("late_max_ns", "Maximum delay of its arrivals."),
     Column(
         "wait_sum_ns",
         Unit.NS,
-        "How long it waited for the last rank to come, added up.",
+        "Total time it waited for the last rank to arrive.",
         counted_by="collective_count",
     ),
     duration_column(
         "caused_wait_ns",
-        "How long all others waited where it came last, added up over them. Over all ranks it is as much "
-        "as they waited.",
+        "Total time all other ranks waited in collectives in which this rank arrived last. Over "
+        "all ranks it equals their total waiting time.",
         adds=True,
     ),
     Column(
         "worst_step_count",
         Unit.COUNT,
-        "Steps in which the others waited longer for it than for any other rank; null: it has no steps.",
+        "Number of steps in which the others waited longest for this rank; null: no steps.",
         better="less",
         optional=True,
     ),
     Column(
         "worst_step_pct",
         Unit.PCT,
-        "These as a share of the steps in which ranks waited: what recurs in most steps is no accident.",
+        "Share of the steps with waiting in which the others waited longest for this rank. A "
+        "high share means a systematic cause.",
         better="less",
         optional=True,
     ),
     Column(
         "clock_offset_ns",
         Unit.NS,
-        "Its time of day less that of the first rank, as the ends of collectives tell it, taken off "
-        "before anything is compared; null: one of them has no time of day.",
+        "Clock offset from the first rank, estimated from the ends of collectives and subtracted "
+        "before comparing; null: one of the two has no time of day.",
         brief=False,
     ),
     Column(
         "clock_uncertainty_ns",
         Unit.NS,
-        "How exact its times are against the others': half the distance of the quartiles of what the "
-        "ends of collectives still differ by; null: fewer than four tell it.",
+        "Uncertainty of the clock offset: half the interquartile range of the remaining "
+        "differences between ends of collectives; null: fewer than four ends.",
     ),
     Column(
         "clock_drift_ppm",
         Unit.REAL,
-        "How fast its clock runs away from the first rank's, in millionths, which is taken off as well; "
-        "0: not enough to be seen; null: fewer than twelve ends.",
+        "Clock drift from the first rank in parts per million, subtracted as well; 0: not "
+        "detectable; null: fewer than twelve ends.",
         brief=False,
     ),
-    count_column("alone_count", "Collectives of this rank that no other recorded.", brief=False),
+    count_column(
+        "alone_count",
+        "Number of collectives of this rank that no other rank recorded.",
+        brief=False,
+    ),
 )
 
 Unmatched = tuple[int, int]
@@ -384,7 +396,7 @@ class CollectiveWaits(_Collectives):
 
 
 STRAGGLERS = Query(
-    title="Stragglers: who is late into collectives",
+    title="Stragglers: ranks that arrive late at collectives",
     any_of=_ANY_OF,
     uses=_USES,
     options=(RULES,),
@@ -395,26 +407,39 @@ STRAGGLERS = Query(
 # -- each collective
 
 _ARRIVAL_COLUMNS = (
-    key_column("operation", "What it does."),
-    key_column("group", "The group of ranks, as far as it is recorded, else null."),
+    key_column("operation", "Operation of the collective, such as allreduce."),
+    key_column("group", "Group of ranks; null: not recorded."),
     Column(
         "index",
         Unit.ID,
-        "Its number in its group as recorded; else which one of its operation it is on each rank, "
-        "from 0.",
+        "Number of the collective in its group as recorded, else among those of the same "
+        "operation on each rank, from 0.",
         key=True,
     ),
-    Column("repeat", Unit.ID, "Which one of that number, from 0.", key=True, brief=False),
+    Column(
+        "repeat",
+        Unit.ID,
+        "Number among collectives with the same index, from 0.",
+        key=True,
+        brief=False,
+    ),
     Column(
         "start_ns",
         Unit.NS,
-        "When the first rank came, since the zero of the profile whose clock is the run's.",
+        "Arrival of the first rank, on the clock of the run's reference profile.",
     ),
-    duration_column("spread_ns", "How much later the last rank came."),
-    count_column("rank_count", "Ranks (or devices of ranks) that are known to have come."),
-    Column("first_rank", Unit.ID, "Who came first; null: a process without a rank.", brief=False),
-    Column("last_rank", Unit.ID, "Who came last."),
-    duration_column("wait_sum_ns", "How long all others waited for the last, added up.", adds=True),
+    duration_column("spread_ns", "Delay of the last rank behind the first."),
+    count_column("rank_count", "Number of ranks, or devices of ranks, with a known arrival."),
+    Column(
+        "first_rank",
+        Unit.ID,
+        "Rank that arrived first; null: a process without a rank.",
+        brief=False,
+    ),
+    Column("last_rank", Unit.ID, "Rank that arrived last."),
+    duration_column(
+        "wait_sum_ns", "Total time all other ranks waited for the last one.", adds=True
+    ),
 )
 
 
@@ -448,7 +473,7 @@ def _arrival_values(
 
 
 COLLECTIVE_ARRIVALS = Query(
-    title="Arrival skew of collectives: who came first and who last",
+    title="Arrival skew of collectives: first and last ranks",
     any_of=_ANY_OF,
     uses=_USES,
     options=(RULES,),

@@ -57,8 +57,8 @@ from nsysconv.timeline.totals import (
 )
 
 _SPAN = (
-    "The account is of the slice that says when, else of the recording; where the clocks disagree, of "
-    "the window."
+    "The breakdown covers the time slice if one is selected, else the recording; if the clocks "
+    "disagree, the window."
 )
 _DIRECTIONS = {"htod": "HtoD", "dtoh": "DtoH"}
 COLUMNS = (
@@ -66,27 +66,31 @@ COLUMNS = (
     Column("device", Unit.TEXT, "Name of the GPU; null: not recorded."),
     Column("tool", Unit.TEXT, "Source and version of the profiler.", brief=False),
     count_column(
-        "step_count", "Steps: the most that one process has; null: there are none.", brief=False
+        "step_count",
+        "Number of steps of the process with most of them; null: no steps.",
+        brief=False,
     ),
     Column(
         "steps",
         Unit.TEXT,
-        "What is a step: the name of the ranges that are, or what ends one; null: there are none.",
+        "What counts as a step: the name of the ranges that are steps, or what ends a step; "
+        "null: no steps.",
         brief=False,
     ),
     Column(
         "phases",
         Unit.TEXT,
-        "Phases of a server's steps, most time first: steps and their median; null: there are none.",
+        "Phases of an inference server's steps, most time first, each with its number of steps "
+        "and their median duration; null: no phases.",
         brief=False,
     ),
-    Column("span_start_ns", Unit.NS, f"When the account begins. {_SPAN}"),
-    Column("span_ns", Unit.NS, "Length of the account: its classes add up to it."),
+    Column("span_start_ns", Unit.NS, f"Where the breakdown begins. {_SPAN}"),
+    Column("span_ns", Unit.NS, "Length of the breakdown: the sum of its classes."),
     Column("window_start_ns", Unit.NS, f"Where the window begins. {WINDOW}"),
     duration_column("window_ns", "Length of the window."),
     Column("busy_ns", Unit.NS, "Union of the GPU operations inside the window."),
     Column(
-        "busy_pct", Unit.PCT, "That union as a share of the time of the account.", better="more"
+        "busy_pct", Unit.PCT, "Busy time as a share of the breakdown (`span_ns`).", better="more"
     ),
     *(
         Column(column, Unit.NS, f"Class of the account: {TIME_CLASSES[name]}.")
@@ -95,25 +99,30 @@ COLUMNS = (
     Column(
         "launch_bound_pct",
         Unit.PCT,
-        "Idle time before and during the call that launched what followed, as a share of the window; "
-        "null: causes are not recorded.",
+        "Idle time before and during the call that launched the next operation, as a share of "
+        "the window; null: causes are not recorded.",
         better="less",
     ),
     sum_column(
         "api_sum_ns",
-        "Sum of the outermost API calls of the device's processes; null: threads are not recorded.",
+        "Total duration of the outermost API calls of the device's processes; null: threads are "
+        "not recorded.",
         "",
     ),
-    count_column("kernel_count", "Kernels in the time of the account."),
-    sum_column("kernel_sum_ns", "Sum of their durations in it.", "kernel_count"),
+    count_column("kernel_count", "Kernels in the breakdown."),
+    sum_column(
+        "kernel_sum_ns", "Total duration of these kernels within the breakdown.", "kernel_count"
+    ),
     Column(
         "tensor_core_pct",
         Unit.PCT,
-        "Kernels on Tensor Cores, judged by name, as a share of that sum.",
+        "Share of kernel time on Tensor Cores, judged by kernel names.",
         better="more",
     ),
     Column(
-        "tensor_core_unknown_pct", Unit.PCT, "Kernels whose name leaves it open, as a share of it."
+        "tensor_core_unknown_pct",
+        Unit.PCT,
+        "Share of kernel time in kernels whose name does not show whether they use Tensor Cores.",
     ),
     *(
         column
@@ -123,22 +132,22 @@ COLUMNS = (
             Column(
                 f"{name}_bytes_per_s",
                 Unit.BYTES_PER_S,
-                "These divided by the sum of the copies' durations.",
+                f"Bytes of {words} copies divided by their total duration.",
                 better="more",
             ),
-            duration_column(f"{name}_sum_ns", "That sum."),
+            duration_column(f"{name}_sum_ns", f"Total duration of {words} copies."),
         )
     ),
     duration_column("um_sum_ns", "Total duration of page migrations."),
-    Column("top_kernel", Unit.TEXT, "Name of the kernel with most time in the account."),
-    duration_column("top_kernel_sum_ns", "Sum of its durations in it."),
-    Column("top_call", Unit.TEXT, "Name of the API call with most time."),
+    Column("top_kernel", Unit.TEXT, "Name of the kernel with the most time in the breakdown."),
+    duration_column("top_kernel_sum_ns", "Total duration of that kernel within the breakdown."),
+    Column("top_call", Unit.TEXT, "Name of the API function with the most time."),
     duration_column("top_call_sum_ns", "Sum of its durations."),
-    Column("top_copy", Unit.TEXT, "Direction of the copy of most bytes."),
-    Column("top_copy_bytes", Unit.BYTES, "Its bytes."),
-    duration_column("top_copy_ns", "Its duration."),
-    Column("top_gap_start_ns", Unit.NS, "When the longest gap began."),
-    duration_column("top_gap_ns", "Its length."),
+    Column("top_copy", Unit.TEXT, "Direction of the largest copy."),
+    Column("top_copy_bytes", Unit.BYTES, "Bytes of the largest copy."),
+    duration_column("top_copy_ns", "Duration of the largest copy."),
+    Column("top_gap_start_ns", Unit.NS, "Start of the longest idle gap."),
+    duration_column("top_gap_ns", "Length of the longest idle gap."),
 )
 
 Row = dict[str, Any]

@@ -27,25 +27,29 @@ from nsysconv.timeline.intervals import Union
 from nsysconv.timeline.tiles import Tiles, coarser, cut_into_tiles, joined
 from nsysconv.timeline.timeline import Timeline
 
-_CLASS = f"The class of the account: {', '.join(PIECE_CLASSES)}."
+_CLASS = f"Class of the breakdown: {', '.join(PIECE_CLASSES)}."
 
 # -- piece by piece
 
 COLUMNS = (
     *BY_DEVICE,
-    Column("start_ns", Unit.NS, f"When the piece began. {WINDOW}", key=True),
-    duration_column("dur_ns", "How long it was.", adds=True),
+    Column("start_ns", Unit.NS, f"Start of the piece. {WINDOW}", key=True),
+    duration_column("dur_ns", "Length of the piece.", adds=True),
     Column("time_class", Unit.TEXT, _CLASS, key=True),
-    Column("gap", Unit.TEXT, "The id of the gap that it is a part of; null: of none."),
-    Column("gap_start_ns", Unit.NS, "When that gap began.", brief=False),
-    Column("during", Unit.TEXT, "What the launching thread did longest in the gap's host part."),
-    duration_column("during_ns", "How long it did that.", brief=False),
-    Column("next_op", Unit.TEXT, "The GPU operation that ended the gap."),
-    Column("event", Unit.TEXT, "That operation, by its id.", brief=False),
+    Column("gap", Unit.TEXT, "Id of the gap that contains the piece; null: none."),
+    Column("gap_start_ns", Unit.NS, "Start of that gap.", brief=False),
+    Column(
+        "during",
+        Unit.TEXT,
+        "What the launching thread did for most of the CPU-bound part of the gap.",
+    ),
+    duration_column("during_ns", "Time spent in that activity.", brief=False),
+    Column("next_op", Unit.TEXT, "GPU operation that ended the gap."),
+    Column("event", Unit.TEXT, "Id of that operation.", brief=False),
     Column(
         "call",
         Unit.TEXT,
-        "The API call that launched it (of a migration the last one before it), by its id.",
+        "Id of the API call that launched it (for a page migration the last call before it).",
         brief=False,
     ),
 )
@@ -95,16 +99,17 @@ def _shown(
 
 
 TIMELINE_ACCOUNT = Query(
-    title="Account of each device, piece by piece",
+    title="Time breakdown of each device, piece by piece",
     needs={Fact.KERNELS},
     uses={*GPU_OP_FACTS, Fact.API_LINKS, Fact.THREADS, *HOST_FACTS},
     options=(
         Option(
             "parts",
             None,
-            "Only pieces that share time with one of these, START:END in ns with commas between them.",
+            "Only pieces that overlap one of these intervals: START:END in ns, separated by "
+            "commas.",
         ),
-        Option("gaps", 0, "With parts: all of so many of the longest gaps, too."),
+        Option("gaps", 0, "With parts: also show this many of the longest gaps completely."),
     ),
     columns=COLUMNS,
     compute=compute,
@@ -161,10 +166,10 @@ class _Described:
 
 _TILE_COLUMNS = (
     *BY_DEVICE,
-    Column("dur_ns", Unit.NS, "How long the tile is.", key=True),
-    Column("start_ns", Unit.NS, "When it begins.", key=True),
+    Column("dur_ns", Unit.NS, "Length of the tile.", key=True),
+    Column("start_ns", Unit.NS, "Start of the tile.", key=True),
     Column("time_class", Unit.TEXT, _CLASS, key=True),
-    duration_column("class_ns", "How much of the tile that was.", adds=True),
+    duration_column("class_ns", "Time of that class in the tile.", adds=True),
 )
 
 
@@ -211,7 +216,7 @@ def _narrowest(pieces: AccountPieces, grid: Grid) -> Tiles:
 
 
 ACCOUNT_TILES = Query(
-    title="Account of each device in equal parts of the time",
+    title="Time breakdown of each device in equal time bins",
     needs={Fact.KERNELS},
     uses={*GPU_OP_FACTS, Fact.API_LINKS, Fact.OVERHEAD},
     options=TILE_OPTIONS,

@@ -33,27 +33,28 @@ from nsysconv.timeline.timeline import Timeline
 COLUMNS = (
     *LANE_COLUMNS,
     KIND,
-    Column("id", Unit.ID, "Its number among the profile's events of the kind, from 1."),
-    Column("start_ns", Unit.NS, "When it began.", key=True),
-    duration_column("dur_ns", "How long it took."),
-    Column("name", Unit.TEXT, "What it is called; what has no name stands in brackets."),
+    Column("id", Unit.ID, "Number of the event among the profile's events of that kind, from 1."),
+    Column("start_ns", Unit.NS, "Start of the event.", key=True),
+    duration_column("dur_ns", "Duration of the event."),
+    Column("name", Unit.TEXT, "Name of the event; a description in brackets if it has no name."),
     Column(
         "group",
         Unit.TEXT,
-        "The name under which other reports have it: of ranges and operators that of their group.",
+        "Name used in other reports; for ranges and operators the name of their group.",
         brief=False,
     ),
     Column(
         "sort",
         Unit.TEXT,
-        f"Of a range {RANGE_KINDS[0]} or {RANGE_KINDS[1]}; of an operator "
-        f"{', '.join(OPERATOR_KINDS[:-1])} or {OPERATOR_KINDS[-1]}; null: of other kinds.",
+        f"For ranges {RANGE_KINDS[0]} or {RANGE_KINDS[1]}; for operators "
+        f"{', '.join(OPERATOR_KINDS[:-1])} or {OPERATOR_KINDS[-1]}; else null.",
         brief=False,
     ),
     Column(
         "call_id",
         Unit.ID,
-        "The id of the API call that launched it; null: of no operation, or not recorded.",
+        "Id of the API call that launched the operation; null: not a GPU operation, or not "
+        "recorded.",
         brief=False,
     ),
 )
@@ -137,15 +138,15 @@ def compute(timeline: Timeline, request: Request) -> Result:
 
 
 TIMELINE_EVENTS = Query(
-    title="Time line: events in the order of time",
+    title="Time line: events in order of time",
     needs={Fact.KERNELS},
     uses=FACTS,
     options=(
         Option(
             "parts",
             None,
-            "Only what of the slice runs in one of these times, START:END in ns with commas between "
-            "them, and the calls that launched it with what they lie in.",
+            "Only events that overlap one of these intervals: START:END in ns, separated by "
+            "commas; also the calls that launched them, with what is around these calls.",
         ),
     ),
     columns=COLUMNS,

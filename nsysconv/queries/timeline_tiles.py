@@ -51,25 +51,29 @@ COLUMNS = (
     Column(
         "row",
         Unit.ID,
-        "Events of a lane that overlap are in rows: each in the first that has room, from 0.",
+        "Row within the lane, from 0: an overlapping event goes to the first row with room.",
         key=True,
     ),
-    Column("dur_ns", Unit.NS, "How long the tile is.", key=True),
-    Column("start_ns", Unit.NS, "When it begins.", key=True),
-    duration_column("busy_ns", "Time in it with an event of this row."),
-    count_column("event_count", "Events that began in it."),
+    Column("dur_ns", Unit.NS, "Length of the tile.", key=True),
+    Column("start_ns", Unit.NS, "Start of the tile.", key=True),
+    duration_column("busy_ns", "Time in the tile with an event of this row."),
+    count_column("event_count", "Number of events that began in the tile."),
     KIND,
-    Column("name", Unit.TEXT, "What took most of that time; ranges and operators by their group."),
-    duration_column("name_ns", "How long events of that kind and name took of it."),
+    Column(
+        "name",
+        Unit.TEXT,
+        "Name with the most time in the tile; ranges and operators by their group.",
+    ),
+    duration_column("name_ns", "Time in the tile of events of that name."),
 )
 
 
 TILE_OPTIONS = (
-    Option("bins", 1000, f"In how many parts the time is cut, {MOST_BINS} at most."),
+    Option("bins", 1000, f"Number of parts of the time, {MOST_BINS} at most."),
     Option(
         "levels",
         1,
-        f"How many times it is cut, each time into parts {FACTOR} times as long as the time before.",
+        f"Number of levels, each with parts {FACTOR} times as long as the previous one.",
     ),
 )
 """The options of a report in equal parts of the time."""
@@ -137,7 +141,7 @@ def compute(timeline: Timeline, request: Request) -> Result:
 _NUMBERS = ("row", "dur_ns", "start_ns", "busy_ns", "event_count", "label", "name_ns")
 
 TIMELINE_TILES = Query(
-    title="Time line in equal parts: what was busiest on each lane",
+    title="Time line in equal bins: busiest event of each lane",
     needs={Fact.KERNELS},
     uses=FACTS,
     options=TILE_OPTIONS,

@@ -40,33 +40,33 @@ from nsysconv.timeline.totals import (
 )
 
 _DIRECTION = key_column(
-    "direction", "From where to where; `UM ` marks migrations of unified memory."
+    "direction", "Direction of the copy, such as HtoD; `UM ` marks unified-memory page migrations."
 )
 COLUMNS = (
     *BY_SPLIT,
     Column(
         "peer_device_id",
         Unit.ID,
-        "The other device of a peer copy, with `--split device`; else null.",
+        "Other device of a peer-to-peer copy; only with `--split device`, else null.",
         key=True,
         optional=True,
     ),
     _DIRECTION,
     key_column("src_kind", "Kind of memory read; null: not recorded."),
     key_column("dst_kind", "Kind of memory written; null: not recorded."),
-    count_column("memcpy_count", "Copies."),
-    sum_column("bytes_sum", "Bytes copied.", "memcpy_count", unit=Unit.BYTES),
+    count_column("memcpy_count", "Number of copies."),
+    sum_column("bytes_sum", "Total bytes copied.", "memcpy_count", unit=Unit.BYTES),
     per_step("bytes_per_step", "bytes_sum"),
-    Column("bytes_avg", Unit.BYTES, "Mean size.", real=True, brief=False),
-    Column("bytes_med", Unit.BYTES, "Median size.", real=True, brief=False),
-    Column("bytes_min", Unit.BYTES, "Smallest.", brief=False),
-    Column("bytes_max", Unit.BYTES, "Largest.", brief=False),
-    sum_column("memcpy_sum_ns", "Sum of the copies' durations.", "memcpy_count"),
+    Column("bytes_avg", Unit.BYTES, "Mean copy size.", real=True, brief=False),
+    Column("bytes_med", Unit.BYTES, "Median copy size.", real=True, brief=False),
+    Column("bytes_min", Unit.BYTES, "Smallest copy.", brief=False),
+    Column("bytes_max", Unit.BYTES, "Largest copy.", brief=False),
+    sum_column("memcpy_sum_ns", "Total duration of the copies.", "memcpy_count"),
     per_step("per_step_ns", "memcpy_sum_ns"),
     Column(
         "throughput_bytes_per_s",
         Unit.BYTES_PER_S,
-        "Sum of bytes over sum of durations; null where no time passed.",
+        "Total bytes divided by total duration; null: the duration is zero.",
         better="more",
     ),
     *spread_columns("bytes_sum", Unit.BYTES),
@@ -179,11 +179,12 @@ _SIZE_COLUMNS = (
     Column(
         "bucket_min_bytes",
         Unit.BYTES,
-        "Copies of at least this size and less than the next bucket's (0, 1,000, 10,000, …).",
+        "Lower limit of the bucket: copies of at least this size and below the next bucket (0, "
+        "1,000, 10,000, …).",
         key=True,
     ),
-    count_column("memcpy_count", "Copies."),
-    sum_column("bytes_sum", "Bytes copied.", "memcpy_count", unit=Unit.BYTES),
+    count_column("memcpy_count", "Number of copies."),
+    sum_column("bytes_sum", "Total bytes copied.", "memcpy_count", unit=Unit.BYTES),
     sum_column("memcpy_sum_ns", "Sum of their durations.", "memcpy_count"),
     *spread_columns("bytes_sum", Unit.BYTES),
 )

@@ -44,51 +44,51 @@ def _bins(request: Request) -> int:
 
 
 _CLASSES = {
-    "computation": "Union of the kernels that do not communicate, and of graphs recorded as one "
-    "interval, inside the bin.",
-    "communication": "Time of communication kernels that overlaps none of the columns before.",
-    "memcpy": "Time of explicit copies that overlaps none of the columns before.",
-    "memset": "Time of memsets that overlaps none of the columns before.",
-    "migration": "Time of unified memory migrations that overlaps none of the columns before.",
+    "computation": "Time in the bin with a computation kernel running, or a graph recorded as one "
+    "interval.",
+    "communication": "Time of communication kernels that overlaps no computation.",
+    "memcpy": "Time of explicit copies that overlaps neither computation nor communication.",
+    "memset": "Time of memsets that overlaps none of the preceding columns.",
+    "migration": "Time of unified memory migrations that overlaps none of the preceding columns.",
 }
 """The classes of the time account that are operations, in the order that decides."""
 
 _TIME_OF_DAY = Column(
     "start_utc_ns",
     Unit.ID,
-    "The time of day (UTC, ns since 1970) of start_ns; null: the profile does not tell it.",
+    "Time of day of start_ns (UTC, ns since 1970); null: not recorded.",
     brief=False,
 )
 
 COLUMNS = (
     *BY_DEVICE,
-    Column("bin", Unit.ID, "Number of the bin, from 0. " + WINDOW, key=True),
-    Column("start_ns", Unit.NS, "When the bin begins."),
-    Column("dur_ns", Unit.NS, "How long it is.", brief=False, adds=True),
-    Column("busy_ns", Unit.NS, "Union of the GPU operations inside the bin.", adds=True),
-    Column("busy_pct", Unit.PCT, "Busy as a share of the bin.", better="more"),
+    Column("bin", Unit.ID, "Number of the time bin, from 0. " + WINDOW, key=True),
+    Column("start_ns", Unit.NS, "Start of the bin."),
+    Column("dur_ns", Unit.NS, "Length of the bin.", brief=False, adds=True),
+    Column("busy_ns", Unit.NS, "Time in the bin with any GPU operation running.", adds=True),
+    Column("busy_pct", Unit.PCT, "Busy time as a share of the bin.", better="more"),
     Column(
         "kernel_graph_union_ns",
         Unit.NS,
-        "Union of the kernels, and of graphs recorded as one interval, inside the bin.",
+        "Time in the bin with a kernel running, or a graph recorded as one interval.",
         brief=False,
         adds=True,
     ),
-    Column("gpu_utilization_pct", Unit.PCT, "That union as a share of the bin.", better="more"),
+    Column("gpu_utilization_pct", Unit.PCT, "That time as a share of the bin.", better="more"),
     Column(
         "memcpy_union_ns",
         Unit.NS,
-        "Union of the explicit copies inside the bin.",
+        "Time in the bin with an explicit copy running.",
         brief=False,
         adds=True,
     ),
-    Column("memcpy_pct", Unit.PCT, "That union as a share of the bin."),
+    Column("memcpy_pct", Unit.PCT, "That time as a share of the bin."),
     *(Column(TIME_CLASS_COLUMNS[name], Unit.NS, doc, brief=False, adds=True)
       for name, doc in _CLASSES.items()),
     Column(
         "idle_ns",
         Unit.NS,
-        "Bin minus busy. With computation and what is exposed it adds up to the bin.",
+        "Bin minus busy time. Computation, the exposed times and idle time add up to the bin.",
         brief=False,
         adds=True,
     ),
@@ -121,7 +121,7 @@ UTILIZATION_OVER_TIME = Query(
         Option(
             "bins",
             60,
-            "In how many bins of equal length (but for 1 ns) each device's window is cut, "
+            "Number of bins of equal length (to 1 ns) for each device's window, "
             f"{_MAX_BINS} at most.",
         ),
     ),
@@ -194,19 +194,31 @@ _MAP_COLUMNS = (
     Column(
         "start_ns",
         Unit.NS,
-        "When the bin begins, or in it the device's window, since the first bin began. " + WINDOW,
+        "Start of the bin, or of the device's window within it, since the start of the first "
+        "bin. " + WINDOW,
     ),
-    Column("dur_ns", Unit.NS, "As much of the bin as lies in the window.", brief=False, adds=True),
-    Column("busy_ns", Unit.NS, "Union of the GPU operations in it.", adds=True),
-    Column("busy_pct", Unit.PCT, "Busy as a share of that part of the bin.", better="more"),
     Column(
-        "kernel_graph_union_ns",
+        "dur_ns",
         Unit.NS,
-        "Union of the kernels, and of graphs recorded as one interval, in it.",
+        "Length of the part of the bin that lies in the window.",
         brief=False,
         adds=True,
     ),
-    Column("gpu_utilization_pct", Unit.PCT, "That union as a share of it.", better="more"),
+    Column("busy_ns", Unit.NS, "Time with any GPU operation running.", adds=True),
+    Column("busy_pct", Unit.PCT, "Busy time as a share of that part of the bin.", better="more"),
+    Column(
+        "kernel_graph_union_ns",
+        Unit.NS,
+        "Time in that part with a kernel running, or a graph recorded as one interval.",
+        brief=False,
+        adds=True,
+    ),
+    Column(
+        "gpu_utilization_pct",
+        Unit.PCT,
+        "That time as a share of that part of the bin.",
+        better="more",
+    ),
     _TIME_OF_DAY,
 )
 
@@ -359,8 +371,8 @@ GPU_TIME_UTIL_MAP = Query(
         Option(
             "bins",
             60,
-            f"How many bins there are at most, {_MAX_BINS} at most. A bin is as long as the least power "
-            "of two in ns with which there are no more.",
+            f"Maximum number of bins, up to {_MAX_BINS}. The bin length is the smallest power of "
+            "two, in ns, that gives no more.",
         ),
     ),
     columns=_MAP_COLUMNS,

@@ -230,10 +230,10 @@ class RankAggregator:
 
     def _place_column(self) -> list[Column]:
         if self._by == "host":
-            doc = "The host that the ranks ran on; null: not recorded."
+            doc = "Host on which the ranks ran; null: not recorded."
             return [Column("host", Unit.TEXT, doc, key=True)]
         if self._by == "device":
-            doc = "The physical GPU; null: nothing tells which."
+            doc = "Physical GPU; null: unknown."
             return [Column("gpu", Unit.TEXT, doc, key=True)]
         return []
 

@@ -12,7 +12,7 @@ from nsysconv.timeline.arrays import Array
 from nsysconv.timeline.timeline import Timeline
 
 Ends = Callable[[int], tuple[Array, Array]]
-"""Of the profile of a number: its synchronizing collectives by number, and when they ended."""
+"""A profile's synchronizing collectives by number, and when they ended, by the profile's number."""
 
 # With fewer differences than the first number, their scatter is not estimated; with fewer than the
 # second, no line is fitted.

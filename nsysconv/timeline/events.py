@@ -100,7 +100,7 @@ _OF_CALLS = ("start_ns", "dur_ns", "pid", "tid", "correlation_id", "layer", "nam
 
 # An event is outside of a session that ended earlier than this, and than a tenth of itself, before it.
 _OUTSIDE_NS, _OUTSIDE_PARTS = 1_000_000, 10
-# Of operations that start together, those without a stream come last.
+# Operations without a stream come last among those that start together.
 _LAST_STREAM = np.iinfo(np.int64).max
 
 Along = Mapping[str, tuple[str, ...]]

@@ -25,7 +25,7 @@ from nsysconv.timeline.timeline import Timeline
 Shapes = Sequence[Sequence[int]]
 Values = Sequence[Any]
 Operands = list[tuple[int, int]]
-"""Of each operand the place of the input whose type it has, and its elements."""
+"""For each operand: the place of the input whose type it has, and its elements."""
 _CACHED = 1 << 16
 MOST_FLOP = 1 << 53
 """No call does more, nor has as many bytes: weeks of work of the fastest GPU, and what a double holds."""

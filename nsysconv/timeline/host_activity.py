@@ -88,7 +88,7 @@ class HostPieces(Columns):
         return result
 
 
-# Of fewer samples the most frequent function says little.
+# With fewer samples the most frequent function says little.
 _FEWEST_SAMPLES = 10
 
 

@@ -135,8 +135,8 @@ def _computed(row: Mapping[str, Any], is_part: bool) -> Peaks | None:
     rates = {}
     if count and clock:
         rates = {kind: float(count * each * clock) for kind, each in _per_clock(row).items()}
-    # Of a part the whole's bandwidth is recorded; it may be one, too, if a model has other SMs. Profilers
-    # compute those of AMD's GPUs for another kind of memory.
+    # A part is recorded with the bandwidth of the whole; it may be one, too, if a model has other SMs.
+    # Profilers compute the bandwidth of AMD's GPUs for another kind of memory.
     is_whole = not (is_part or part or of) and row["compute_major"] is not None and _has_warps(row)
     moved = row["memory_bandwidth_bytes_per_s"] if is_whole else None
     if rates:

@@ -135,14 +135,14 @@ def _longest_first(mine: Steps) -> Steps:
 
 
 def _outermost(mine: Steps) -> Steps:
-    # Of annotations inside others the outermost counts: frameworks call each other.
+    # The outermost of nested annotations counts: frameworks call each other.
     mine = _longest_first(mine)
     before = np.maximum.accumulate(mine.end)[:-1]
     return mine.take(np.flatnonzero(np.append(True, mine.end[1:] > before)))
 
 
 def _apart(mine: Steps, said: Mapping[str, Annotation]) -> Steps:
-    # Of annotations of a thread inside others of their phase the outermost counts. One that has others in
+    # The outermost of a thread's nested annotations of one phase counts. One that has others in
     # it is what follows the last of them: PyTorch Lightning computes forward and backward inside the
     # optimizer's step.
     mine = _longest_first(mine)

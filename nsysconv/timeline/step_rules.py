@@ -76,7 +76,7 @@ def resolved(timeline: Timeline, rule: StepRule) -> StepRule:
 
 
 def _numbered(timeline: Timeline, words: list[str]) -> StepRule:
-    # Of several words it is the one whose ranges cover most: what lies inside a step covers less.
+    # The word whose ranges cover most is taken: what lies inside a step covers less.
     spans = ranges(timeline)
     parts = [_NUMBERED.fullmatch(text) for text in spans.names]
     word_of = np.array([words.index(p["word"]) if p and p["word"] in words else -1 for p in parts])

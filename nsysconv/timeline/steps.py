@@ -277,7 +277,7 @@ def _annotations(timeline: Timeline) -> tuple[Spans, Spans]:
 
 
 def _first_and_last(groups: Array) -> tuple[Array, Array, Array]:
-    # Of numbers in order the result has each once, where it comes first, and where last.
+    # The result has each number once, where it comes first, and where last. The numbers are in order.
     changes = np.flatnonzero(np.diff(groups))
     first, last = np.append(0, changes + 1), np.append(changes, len(groups) - 1)
     some = slice(0, None if len(groups) else 0)
@@ -400,7 +400,7 @@ def lost_in_steps(timeline: Timeline, rule: StepRule = ANY_STEPS) -> int | None:
 Key = tuple[Any, ...]
 
 MIN_STEPS = 20
-"""Of fewer steps there are no samples: they would not separate a change from noise."""
+"""Fewer steps give no samples: they would not separate a change from noise."""
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,7 @@ def find_callers(probe: Probe, calls: str, strings: str) -> Callers | None:
         )
         ids = {as_whole_number(cell) for cell, name in rows if is_other(str(name))} - {None}
         others[column] = ", ".join(map(str, ids)) or "NULL"
-    # Of the row with the least of something, SQLite gives the other columns, too. A chain belongs to the
+    # SQLite gives the other columns of the row with the minimum, too. A chain belongs to the
     # call, or to a row around it with the same numbers.
     sql = (
         f"SELECT {', '.join(_CALL)}, symbol FROM {{0}}{calls} JOIN ("

@@ -343,7 +343,7 @@ _INSTALLED = re.compile(r"^.*[/\\](?:(?:site|dist)-packages|lib[/\\]python\d+\.\
 _FOLDERS = re.compile(r"^.*[/\\]")
 _PYTHON_FILE = re.compile(r"[^\t\n\"<>|*?;()]{1,500}\.py")
 _FUNCTION = re.compile(r"<?[\w.]{1,200}>?")
-# Of C++ only the node of the backward pass is kept: it says whose gradients these are.
+# Only the node of the backward pass is kept of C++: it says whose gradients these are.
 _NODE = re.compile(r"torch::autograd::(?:generated::)?(\w{1,200})::apply\(")
 _DEEPEST = 128
 _LONGEST_STACK = 1024

@@ -47,8 +47,8 @@ class RocpdSurvey:
 
     @cached_property
     def _times(self) -> dict[str, tuple[int, int | None]]:
-        # Of each table of events with rows the start of one in its middle, and the earliest start; None
-        # where a time is no number, or they are further apart than a recording can last.
+        # For each table of events with rows: the start of one in its middle, and the earliest start; None
+        # where a time is not a number, or they are further apart than a recording can last.
         found: dict[str, tuple[int, int | None]] = {}
         for table in ("region", KERNEL, COPY, ALLOCATION):
             name = self._file.name(table)

@@ -549,7 +549,7 @@ class TableReader(RocmReader):
 
 
 def _named(table: Table) -> Iterator[Note]:
-    # Of several tables a line alone says little.
+    # With several tables a line alone says little.
     for note in table.rejected.notes(table.unfinished):
         yield replace(note, where=f"{table.probe.origin.name} {note.where}")
 

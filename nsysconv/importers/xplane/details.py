@@ -140,7 +140,7 @@ def host_name(text: str) -> HostName:
     step_num = int(step[1]) if step and len(step[1]) < 18 else MISSING
     if not name.startswith("$"):
         return HostName(_kind(name), name, step_num)
-    # Of a file that a function is in no folder is kept.
+    # No folder of a function's file is kept.
     place, space, function = name[1:].partition(" ")
     file = re.split(r"[/\\]", place)[-1]
     return HostName(PYTHON, f"{file}{space}{function}", step_num)

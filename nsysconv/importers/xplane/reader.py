@@ -262,7 +262,7 @@ class _Session:
 _DEVICE_COLUMNS = {"core_count": "sm_count", "memory_size": "memory_bytes",
                    "memory_bandwidth": "memory_bandwidth_bytes_per_s"}  # fmt: skip
 _MOST_KHZ = 10_000_000
-# Of other vendors these are of another numbering.
+# Other vendors number these differently.
 _CAPABILITY = {"compute_cap_major": "compute_major", "compute_cap_minor": "compute_minor"}
 
 

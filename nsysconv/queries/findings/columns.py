@@ -33,14 +33,14 @@ COLUMNS = (
     Column(
         "same_as",
         Unit.TEXT,
-        "Another check: both share more than 80 % of the larger one's time, and that one names the "
-        "cause; null: none.",
+        "Another check that reports the same time (more than 80 % of the larger one's) and names "
+        "its cause; null: none.",
         brief=False,
     ),
     Column(
         "part_of",
         Unit.TEXT,
-        "A check with more time that shares more than 80 % of this one's; null: none.",
+        "A check whose larger time contains more than 80 % of this one's; null: none.",
         brief=False,
     ),
     Column(
@@ -52,32 +52,35 @@ COLUMNS = (
     Column("value", Unit.REAL, "What the check measured, in `unit`."),
     Column("threshold", Unit.REAL, "The check reports values above it."),
     Column("unit", Unit.TEXT, "Unit of value and threshold.", brief=False),
-    Column("step", Unit.TEXT, "The step it belongs to; null: none.", brief=False),
+    Column("step", Unit.TEXT, "The step in which the costliest gap lies; null: none.", brief=False),
     Column(
-        "stream_id", Unit.ID, "Stream of what ended the costliest gap; null: none.", brief=False
+        "stream_id",
+        Unit.ID,
+        "Stream of the operation that ended the costliest gap; null: none.",
+        brief=False,
     ),
-    Column("before", Unit.TEXT, "What ran before the costliest gap; null: none.", brief=False),
-    Column("after", Unit.TEXT, "What ran after it; null: none.", brief=False),
+    Column("before", Unit.TEXT, "GPU operation before the costliest gap; null: none.", brief=False),
+    Column("after", Unit.TEXT, "GPU operation after the costliest gap; null: none.", brief=False),
     Column(
         "event",
         Unit.TEXT,
-        "Id, for `nsysconv why`, of what ended that gap, or else of the longest event involved; "
-        "null: none.",
+        "Id (for `nsysconv why`) of the operation that ended the costliest gap, else of the "
+        "longest event involved; null: none.",
         brief=False,
     ),
     Column(
         "gap",
         Unit.TEXT,
-        "Id, for `nsysconv why`, of the costliest gap; null: it is not about idle time.",
+        "Id (for `nsysconv why`) of the costliest gap; null: the bottleneck is not idle time.",
         brief=False,
     ),
     Column(
         "where",
         Unit.TEXT,
-        "That rank and device in words, or the profile; null: there is only one.",
+        "Rank and device with the largest cost, or the profile, in words; null: there is only one.",
         brief=False,
     ),
-    count_column("device_count", "Devices (of a run: of all ranks) that show it."),
+    count_column("device_count", "Devices, over all ranks of a run, that have this bottleneck."),
     Column("cause", Unit.TEXT, "The bottleneck in a few words.", brief=False),
     Column("finding", Unit.TEXT, "The bottleneck in a sentence."),
     Column("advice", Unit.TEXT, "What to do about it."),

@@ -29,7 +29,7 @@ _LOW_OCCUPANCY = 0.125
 _FEW_BLOCKS = 0.75
 # Products, convolutions and attention work with few warps that have many registers each.
 _FEW_WARPS = ("gemm", "convolution", "attention")
-# Of shorter kernels those count that leave most SMs idle, by name.
+# Shorter kernels count if they leave most SMs idle, by name.
 _HALF_THE_SMS = 0.5
 _SHARE_OF_A_NAME_PCT = 1
 _MOST_LOOKED_AT = 200_000

@@ -17,7 +17,7 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True)
 class Overlap:
-    """Of one device's findings: the time that two of them share, and that of all savings together."""
+    """The time that two findings of one device share, and the time of all savings together."""
 
     shared_ns: Mapping[Pair, int] = field(default_factory=dict)
     savings_ns: int = 0

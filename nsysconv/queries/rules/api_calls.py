@@ -36,8 +36,8 @@ _WAIT_COLUMNS = (
     _PID,
     Column("tid", Unit.ID, "The thread; null: not recorded."),
     Column("call_id", Unit.ID, "The call, `api_call.id`.", key=True),
-    Column("start_ns", Unit.NS, "When the call began."),
-    duration_column("dur_ns", "How long it took."),
+    Column("start_ns", Unit.NS, "Start of the call."),
+    duration_column("dur_ns", "Duration of the event."),
     _FUNCTION,
 )
 
@@ -211,11 +211,11 @@ def _unknown_kind_notes(
 
 
 _KEYS = (PROFILE, RANK, _PID, DEVICE)
-_DUR = duration_column("dur_ns", "How long it took; null: not recorded.")
+_DUR = duration_column("dur_ns", "Duration of the copy; null: not recorded.")
 _COPY = (
     *_KEYS,
     Column("memcpy_id", Unit.ID, "The copy, `memcpy.id`.", key=True),
-    Column("start_ns", Unit.NS, "When the copy began."),
+    Column("start_ns", Unit.NS, "Start of the copy."),
     _DUR,
     Column("bytes", Unit.BYTES, "Bytes copied."),
 )
@@ -224,12 +224,12 @@ _KINDS = (
     Column("dst_kind", Unit.TEXT, "Kind of memory written; null: not recorded."),
 )
 _CALL = (
-    Column("context_id", Unit.ID, "The process's context.", brief=False),
+    Column("context_id", Unit.ID, "CUDA context of the process.", brief=False),
     Column("green_context_id", Unit.ID, "The green context; 0 or null: none.", brief=False),
     Column("stream_id", Unit.ID, "The stream.", brief=False),
     _FUNCTION,
     Column("call_id", Unit.ID, "The call, `api_call.id`.", brief=False),
-    duration_column("call_dur_ns", "How long the call took.", brief=False),
+    duration_column("call_dur_ns", "Duration of the call.", brief=False),
 )
 
 # -- asynchronous copies from or to pageable memory, which are not asynchronous
@@ -266,7 +266,7 @@ CUDA_MEMCPY_ASYNC = Query(
 
 _SYNC_COLUMNS = (
     *_COPY,
-    Column("direction", Unit.TEXT, "From where to where.", brief=False),
+    Column("direction", Unit.TEXT, "Direction of the copy, such as HtoD.", brief=False),
     *_KINDS,
     *_CALL,
 )
@@ -310,8 +310,7 @@ CUDA_MEMCPY_SYNC = Query(
         Option(
             "min_bytes",
             65_537,
-            "Copies from host to device of fewer bytes are not listed: for 64 KiB or less the host "
-            "does not wait.",
+            "Do not list HtoD copies of fewer bytes: for 64 KiB or less the host does not wait.",
         ),
     ),
     columns=_SYNC_COLUMNS,
@@ -323,7 +322,7 @@ CUDA_MEMCPY_SYNC = Query(
 _SET_COLUMNS = (
     *_KEYS,
     Column("memset_id", Unit.ID, "The memset, `memset.id`.", key=True),
-    Column("start_ns", Unit.NS, "When the memset began."),
+    Column("start_ns", Unit.NS, "Start of the memset."),
     _DUR,
     Column("bytes", Unit.BYTES, "Bytes set."),
     Column("memory_kind", Unit.TEXT, "Kind of memory."),

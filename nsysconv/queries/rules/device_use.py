@@ -89,7 +89,7 @@ def _tables_and_ids(timeline: Timeline, ops: GpuOps, places: Array) -> tuple[Arr
 def _op_columns(prefix: str, which: str, *, brief: bool = True) -> tuple[Column, ...]:
     return (
         Column(f"{prefix}_table", Unit.TEXT, f"Table of {which}.", brief=brief),
-        Column(f"{prefix}_id", Unit.ID, "Its `id` there.", brief=brief),
+        Column(f"{prefix}_id", Unit.ID, "`id` of that operation in its table.", brief=brief),
     )
 
 
@@ -100,14 +100,14 @@ _GAP_COLUMNS = (
     RANK,
     PID,
     DEVICE,
-    Column("start_ns", Unit.NS, "When the gap began. " + WINDOW, key=True),
+    Column("start_ns", Unit.NS, "Start of the gap. " + WINDOW, key=True),
     duration_column(
         "dur_ns",
-        "How long neither an operation of the process ran on the device nor the profiler was at work "
-        "in the process.",
+        "Time in which no operation of the process ran on the device and the profiler was not at "
+        "work in the process.",
     ),
-    *_op_columns("before", "the operation that ended last before the gap; null: none did"),
-    *_op_columns("after", "the operation that began first after the gap; null: none did"),
+    *_op_columns("before", "the last operation before the gap; null: none"),
+    *_op_columns("after", "the first operation after the gap; null: none"),
 )
 
 
@@ -187,7 +187,7 @@ def _neighbors(ops: GpuOps, low: Array, high: Array) -> dict[str, Array]:
 
 
 GPU_GAPS = Query(
-    title="GPU gaps: times in which a process left a device unused, longest first",
+    title="GPU gaps: times in which a process did not use a device, longest first",
     needs=_NEEDS,
     uses=_USES,
     options=(Option("gap", 500.0, "List gaps of at least this many milliseconds."),),
@@ -203,18 +203,19 @@ _CHUNK_COLUMNS = (
     RANK,
     PID,
     DEVICE,
-    Column("start_ns", Unit.NS, "Where the first of its chunks begins. " + WINDOW, key=True),
-    duration_column("dur_ns", "Length of its chunks, which follow each other."),
+    Column("start_ns", Unit.NS, "Start of the first chunk. " + WINDOW, key=True),
+    duration_column("dur_ns", "Total length of its consecutive chunks."),
     Column(
         "in_use_ns",
         Unit.NS,
-        "Union of the operations of the process on the device and of the profiler's work in it.",
+        "Time with an operation of the process on the device, or the profiler at work in the "
+        "process.",
         brief=False,
     ),
-    Column("in_use_pct", Unit.PCT, "That union as a share of `dur_ns`.", better="more"),
-    count_column("gpu_op_count", "Operations of which at least a part lies inside."),
-    *_op_columns("first", "the one that began first; null: none", brief=False),
-    *_op_columns("last", "the one that began last; null: none", brief=False),
+    Column("in_use_pct", Unit.PCT, "That time as a share of `dur_ns`.", better="more"),
+    count_column("gpu_op_count", "Number of operations that overlap it."),
+    *_op_columns("first", "the operation that began first; null: none", brief=False),
+    *_op_columns("last", "the operation that began last; null: none", brief=False),
 )
 
 
@@ -321,7 +322,7 @@ GPU_TIME_UTIL = Query(
         Option(
             "chunks",
             30,
-            f"How many chunks of one length the window is cut into, 1 to {_MAX_CHUNKS}.",
+            f"Number of equal chunks of the window, 1 to {_MAX_CHUNKS}.",
         ),
     ),
     columns=_CHUNK_COLUMNS,

@@ -21,10 +21,10 @@ KERNEL_OPTIONS = (
     Option(
         "nvtx-name",
         False,
-        "Put the name of the innermost range around the launch, and a slash, before the kernel's.",
+        "Prefix kernel names with the innermost range around the launch and a slash.",
     ),
-    Option("base", False, "Names without arguments and scopes."),
-    Option("mangled", False, "Symbols, where they are recorded."),
+    Option("base", False, "Show names without arguments and scopes."),
+    Option("mangled", False, "Show mangled names, if recorded."),
 )
 """The options that all tables of kernels have."""
 
@@ -81,7 +81,7 @@ def texts_at(texts: Sequence[str | None], places: Array) -> Array:
 
 @dataclass(frozen=True)
 class KernelNames:
-    """For each row of the slice's kernels the number of its name, and the names by number."""
+    """The number of the name of each kernel in the slice, and the names by number."""
 
     number: Array
     texts: list[str]

@@ -150,19 +150,19 @@ def _missing_rows_notes(timeline: Timeline) -> tuple[Note, ...]:
 # -- tables
 
 
-_KERNEL_COUNT = count_column("kernel_count", "Executions.")
+_KERNEL_COUNT = count_column("kernel_count", "Number of executions.")
 _KERNEL_NAME = key_column("name", "Name of the kernel.")
-_MEMORY_COUNT = count_column("memory_op_count", "Operations.")
-_MEMORY_NAME = key_column("operation", "What it does.")
+_MEMORY_COUNT = count_column("memory_op_count", "Number of operations.")
+_MEMORY_NAME = key_column("operation", "Memory operation: direction of the copies, or memset.")
 _CATEGORY = key_column("category", "CUDA_API, CUDA_KERNEL or MEMORY_OPER.")
-_OPERATION = key_column("operation", "The function, the kernel or what the memory operation does.")
+_OPERATION = key_column("operation", "Name of the function or kernel, or the memory operation.")
 
 CUDA_API_SUM = summaries.table(
     "CUDA API Summary",
     summaries.time_columns(
         "api",
-        count_column("call_count", "Calls."),
-        key_column("name", "The function; two versions of one are two rows."),
+        count_column("call_count", "Number of calls."),
+        key_column("name", "Name of the function; versions have rows of their own."),
     ),
     _call_rows,
     order=list,  # `_call_rows` has an order of its own
@@ -182,8 +182,8 @@ CUDA_GPU_KERN_GB_SUM = summaries.table(
     summaries.time_columns(
         "kernel",
         _KERNEL_COUNT,
-        key_column("grid", "Blocks in x, y and z."),
-        key_column("block", "Threads of a block in x, y and z."),
+        key_column("grid", "Grid size in blocks, in x, y and z."),
+        key_column("block", "Block size in threads, in x, y and z."),
         _KERNEL_NAME,
     ),
     _kernel_size_rows,
@@ -210,7 +210,7 @@ CUDA_GPU_SUM = summaries.table(
     "CUDA GPU Summary (Kernels/MemOps)",
     summaries.time_columns(
         "gpu_op",
-        count_column("gpu_op_count", "Kernels or operations."),
+        count_column("gpu_op_count", "Number of kernels or memory operations."),
         _CATEGORY,
         _OPERATION,
     ),
@@ -225,7 +225,7 @@ CUDA_API_GPU_SUM = summaries.table(
     "CUDA Summary (API/Kernels/MemOps)",
     summaries.time_columns(
         "activity",
-        count_column("activity_count", "Calls, kernels or operations."),
+        count_column("activity_count", "Number of calls, kernels or operations."),
         _CATEGORY,
         _OPERATION,
     ),

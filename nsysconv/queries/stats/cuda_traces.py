@@ -31,14 +31,16 @@ from nsysconv.timeline.timeline import Timeline
 # -- API calls
 
 _API_COLUMNS = (
-    Column("start_ns", Unit.NS, "When the call began.", key=True),
-    duration_column("dur_ns", "How long it took."),
+    Column("start_ns", Unit.NS, "Start of the call.", key=True),
+    duration_column("dur_ns", "Duration of the event."),
     key_column("name", "The function."),
-    Column("result", Unit.ID, "What it returned; 0 is success."),
-    Column("correlation_id", Unit.ID, "Shared with what it launched.", brief=False),
+    Column("result", Unit.ID, "Return code of the call; 0 is success."),
+    Column(
+        "correlation_id", Unit.ID, "Correlation id shared with the launched operation.", brief=False
+    ),
     PID,
     TID,
-    Column("priority", Unit.ID, "Priority of the thread, as the source gives it.", brief=False),
+    Column("priority", Unit.ID, "Priority of the thread in the source.", brief=False),
     Column("thread", Unit.TEXT, "Name of the thread.", brief=False),
 )
 
@@ -85,19 +87,21 @@ def _axes(what: str, prefix: str) -> Iterator[Column]:
 
 
 _GPU_COLUMNS = (
-    Column("start_ns", Unit.NS, "When it began.", key=True),
-    duration_column("dur_ns", "How long it took."),
-    Column("correlation_id", Unit.ID, "Shared with the API call that launched it.", brief=False),
+    Column("start_ns", Unit.NS, "Start of the event.", key=True),
+    duration_column("dur_ns", "Duration of the event."),
+    Column(
+        "correlation_id", Unit.ID, "Correlation id shared with the launching API call.", brief=False
+    ),
     *_axes("Blocks", "grid"),
     *_axes("Threads of a block", "block"),
-    count_column("registers_per_thread", "Registers of a thread.", brief=False),
-    _size("static_shared_bytes", "Shared memory of a block fixed at compile time."),
-    _size("dynamic_shared_bytes", "Shared memory of a block asked for at launch."),
-    _size("bytes", "Bytes that a memory operation moved or set."),
+    count_column("registers_per_thread", "Registers per thread.", brief=False),
+    _size("static_shared_bytes", "Static shared memory per block."),
+    _size("dynamic_shared_bytes", "Dynamic shared memory per block."),
+    _size("bytes", "Bytes moved or set by a memory operation."),
     Column(
         "throughput_bytes_per_s",
         Unit.BYTES_PER_S,
-        "Bytes times how often the duration fits into a second, in whole numbers.",
+        "Bytes times the whole number of durations per second, as nsys computes it.",
         better="more",
         brief=False,
     ),
@@ -107,7 +111,7 @@ _GPU_COLUMNS = (
     Column("context_id", Unit.ID, "The context.", brief=False),
     Column("green_context_id", Unit.ID, "The green context; null: none.", brief=False),
     Column("stream_id", Unit.ID, "The stream.", key=True),
-    key_column("name", "The kernel, or what the memory operation does."),
+    key_column("name", "Name of the kernel, or the memory operation."),
 )
 
 _TABLE_COLUMNS = (
@@ -216,12 +220,12 @@ def _devices(timeline: Timeline, ops: GpuOps) -> Array:
 
 # -- kernels with their launching calls, one by one and summed
 
-_TID = Column("tid", Unit.ID, "The thread that launched it.", key=True)
+_TID = Column("tid", Unit.ID, "Thread that launched the kernel.", key=True)
 _ORDINAL = Column("ordinal", Unit.ID, "CUDA ordinal of the device.", key=True)
 _KERNEL = key_column("name", "Name of the kernel.")
 
 
-_FUNCTION = key_column("api", "The function that launched it.")
+_FUNCTION = key_column("api", "API function that launched the kernel.")
 
 
 @dataclass(frozen=True)
@@ -275,8 +279,8 @@ _EXEC_SUM_COLUMNS = (
     PID,
     _TID,
     _ORDINAL,
-    count_column("kernel_count", "Executions."),
-    count_column("queue_count", "Those that did not start before their call returned."),
+    count_column("kernel_count", "Number of executions."),
+    count_column("queue_count", "Number of kernels that started after their call returned."),
     *(
         column
         for name in ("total", "api", "queue", "kernel")
@@ -335,24 +339,26 @@ CUDA_KERN_EXEC_SUM = Query(
 )
 
 _EXEC_TRACE_COLUMNS = (
-    Column("api_start_ns", Unit.NS, "When the call began.", key=True),
-    duration_column("api_dur_ns", "How long the call took."),
+    Column("api_start_ns", Unit.NS, "Start of the call.", key=True),
+    duration_column("api_dur_ns", "Duration of the call."),
     Column(
         "queue_start_ns",
         Unit.NS,
-        "When the call returned; null: the kernel ran by then.",
+        "End of the call; null: the kernel had started before it.",
         brief=False,
     ),
-    duration_column("queue_dur_ns", "From then to the start of the kernel."),
-    Column("start_ns", Unit.NS, "When the kernel began.", key=True, brief=False),
-    duration_column("dur_ns", "How long the kernel took."),
-    duration_column("total_dur_ns", "From the start of the call to the end of both."),
+    duration_column("queue_dur_ns", "Time from the end of the call to the start of the kernel."),
+    Column("start_ns", Unit.NS, "Start of the kernel.", key=True, brief=False),
+    duration_column("dur_ns", "Duration of the kernel."),
+    duration_column(
+        "total_dur_ns", "Time from the start of the call to the end of the call and the kernel."
+    ),
     PID,
     _TID,
     _ORDINAL,
     _FUNCTION,
-    Column("grid", Unit.TEXT, "Blocks in x, y and z.", brief=False),
-    Column("block", Unit.TEXT, "Threads of a block in x, y and z.", brief=False),
+    Column("grid", Unit.TEXT, "Grid size in blocks, in x, y and z.", brief=False),
+    Column("block", Unit.TEXT, "Block size in threads, in x, y and z.", brief=False),
     _KERNEL,
 )
 

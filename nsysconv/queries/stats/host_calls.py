@@ -18,7 +18,7 @@ from nsysconv.timeline.arrays import distinct, factorize
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import OPENACC, OPENACC_EXCLUSIVE, OSRT_CALL, totals
 
-_CALL_COUNT = count_column("call_count", "Calls.")
+_CALL_COUNT = count_column("call_count", "Number of calls.")
 _FUNCTION = key_column("name", "The function.")
 
 # -- the operating system's runtime libraries
@@ -46,7 +46,7 @@ OSRT_SUM = summaries.table(
 _MPI_SOURCES = {"p2p": "p2p", "collective": "collectives", "wait": "start-wait", "other": "other"}
 
 
-# Of names of functions, after MPI_ and an I for those that return at once.
+# Names of functions, after MPI_ and an I for those that return at once.
 _MPI_NAMES = {
     "p2p": re.compile(r"[BRS]?send|recv|sendrecv|m?probe|mrecv"),
     "collective": re.compile(r"\w*(?:barrier|bcast|gather|scatter|alltoall|reduce|scan)"),
@@ -86,7 +86,7 @@ def _mpi_source(name: str) -> str:
 
 _SOURCE = key_column(
     "source",
-    "Which kind of call: p2p, collectives, start-wait (starts or waits for requests), other.",
+    "Kind of call: p2p, collectives, start-wait (starts or waits for requests) or other.",
 )
 MPI_EVENT_SUM = summaries.table(
     "MPI Event Summary",
@@ -96,19 +96,19 @@ MPI_EVENT_SUM = summaries.table(
 )
 
 _MPI_TRACE_COLUMNS = (
-    Column("start_ns", Unit.NS, "When it began."),
-    Column("end_ns", Unit.NS, "When it ended."),
-    Column("dur_ns", Unit.NS, "How long it took."),
+    Column("start_ns", Unit.NS, "Start of the event."),
+    Column("end_ns", Unit.NS, "End of the call."),
+    Column("dur_ns", Unit.NS, "Duration of the event."),
     key_column("name", "The function."),
     PID,
     TID,
-    Column("tag", Unit.ID, "Tag of the message."),
+    Column("tag", Unit.ID, "Message tag."),
     Column("rank", Unit.ID, "Rank of the process."),
-    Column("remote_rank", Unit.ID, "The rank sent to or received from."),
-    Column("root_rank", Unit.ID, "The root of the collective."),
-    Column("bytes", Unit.BYTES, "Bytes sent or received; not of collectives."),
-    Column("send_bytes", Unit.BYTES, "Bytes that a collective sent."),
-    Column("recv_bytes", Unit.BYTES, "Bytes that a collective received."),
+    Column("remote_rank", Unit.ID, "Remote rank of a send or receive."),
+    Column("root_rank", Unit.ID, "Root rank of the collective."),
+    Column("bytes", Unit.BYTES, "Bytes sent or received; null for collectives."),
+    Column("send_bytes", Unit.BYTES, "Bytes sent by a collective."),
+    Column("recv_bytes", Unit.BYTES, "Bytes received by a collective."),
 )
 
 _COLLECTIVE = codes.MPI_KINDS.index("collective")
@@ -201,8 +201,8 @@ OPENACC_SUM = summaries.table(
     "OpenACC Summary",
     summaries.time_columns(
         "openacc",
-        count_column("call_count", "Executions."),
-        key_column("name", "The construct, `@`, its file and line."),
+        count_column("call_count", "Number of executions."),
+        key_column("name", "Construct, followed by `@`, its file and line."),
     ),
     _openacc_rows,
     needs={Fact.DIRECTIVES},

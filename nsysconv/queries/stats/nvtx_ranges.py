@@ -26,9 +26,9 @@ STYLES = {PUSH_POP: "PushPop", START_END: "StartEnd"}
 
 NAME = key_column(
     "name",
-    "The range: its domain, `:` and its text; without a domain where that is the default one.",
+    "Name of the range as `domain:text`, without the domain if it is the default one.",
 )
-STYLE = key_column("style", "PushPop, or StartEnd.")
+STYLE = key_column("style", "Kind of range: PushPop or StartEnd.")
 
 
 @cached_whole

@@ -46,9 +46,9 @@ from nsysconv.timeline.totals import Total, totals
 
 # -- sums by name
 
-_COUNT = count_column("range_count", "Ranges.")
+_COUNT = count_column("range_count", "Number of ranges.")
 _RANGE = nvtx_ranges.NAME
-_STYLE_DOC = f"{nvtx_ranges.STYLE.doc} Null: the source does not tell."
+_STYLE_DOC = f"{nvtx_ranges.STYLE.doc} Null: not recorded."
 _STYLE = replace(nvtx_ranges.STYLE, doc=_STYLE_DOC)
 
 
@@ -107,12 +107,12 @@ _TREE_COLUMNS = (
         Unit.ID,
         "Number of the range in its profile, from 1, in the order of the source.",
     ),
-    Column("parent_id", Unit.ID, "Number of the range that it lies in; null: in none."),
+    Column("parent_id", Unit.ID, "Number of the enclosing range; null: none."),
     Column(
         "range_stack",
         Unit.TEXT,
-        "Numbers of the ranges that it lies in, outermost first, and its own. "
-        f"Of more than {nesting.MAX_PATH_LENGTH} characters the middle is left out.",
+        "Numbers of the enclosing ranges and of this one, outermost first. "
+        f"The middle of more than {nesting.MAX_PATH_LENGTH} characters is left out.",
     ),
 )
 
@@ -135,25 +135,25 @@ def _in_tree(tree: nesting.Tree, rows: Array) -> dict[str, Any]:
 
 
 _TRACE_COLUMNS = (
-    Column("start_ns", Unit.NS, "When it began."),
-    Column("end_ns", Unit.NS, "When it ended."),
-    Column("dur_ns", Unit.NS, "How long it was open."),
+    Column("start_ns", Unit.NS, "Start of the event."),
+    Column("end_ns", Unit.NS, "End of the range."),
+    Column("dur_ns", Unit.NS, "Duration of the range."),
     Column("child_sum_ns", Unit.NS, "Sum of the durations of the ranges directly inside it."),
     Column(
         "self_ns",
         Unit.NS,
-        "Its duration less that sum; time in two of these at once counts once.",
+        "Duration of the range minus the time covered by the ranges directly inside it.",
     ),
     nvtx_ranges.NAME,
     PID,
     TID,
-    count_column("level", "Ranges that it lies in."),
-    count_column("child_count", "Ranges directly inside it."),
+    count_column("level", "Number of ranges around it."),
+    count_column("child_count", "Number of ranges directly inside it."),
     *_TREE_COLUMNS,
     Column(
         "name_tree",
         Unit.TEXT,
-        f"The name, behind `--` for each range that it lies in, {nesting.MAX_INDENT} at most.",
+        f"Name of the range, after `--` for each range around it ({nesting.MAX_INDENT} at most).",
     ),
 )
 
@@ -243,17 +243,17 @@ _PROJ_SUM_COLUMNS = (
         f"Sum of the projected times: {_PROJECTION}. Ranges inside are not taken off.",
     ),
     sum_column("range_sum_ns", "Sum of the ranges' own durations.", "range_count"),
-    count_column("range_count", "Ranges in which an operation was launched."),
+    count_column("range_count", "Number of ranges in which an operation was launched."),
     *statistics_columns(_PROJECTED_DOCS, brief=_PROJECTED_DOCS),
     count_column(
-        "launch_count", "Calls in them that launched operations; the launch of a graph is one."
+        "launch_count", "Number of launching calls in the ranges; a graph launch counts once."
     ),
-    Column("launch_avg", Unit.REAL, "The same per range."),
-    Column("level_avg", Unit.REAL, "Ranges of its thread that a range lies in, on average."),
+    Column("launch_avg", Unit.REAL, "Mean number of launching calls per range."),
+    Column("level_avg", Unit.REAL, "Mean number of ranges of the same thread around a range."),
     Column(
         "child_avg",
         Unit.REAL,
-        "Ranges directly inside a range that launched operations, on average.",
+        "Mean number of ranges with launches directly inside a range.",
     ),
 )
 
@@ -306,18 +306,21 @@ NVTX_GPU_PROJ_SUM = Query(
 
 _PROJ_TRACE_COLUMNS = (
     nvtx_ranges.NAME,
-    Column("projected_start_ns", Unit.NS, "When the first operation launched in it began."),
-    duration_column("projected_dur_ns", "From there to the end of the last."),
-    Column("start_ns", Unit.NS, "When the range began."),
-    Column("dur_ns", Unit.NS, "How long it was open."),
+    Column("projected_start_ns", Unit.NS, "Start of the first operation launched in the range."),
+    duration_column(
+        "projected_dur_ns",
+        "Time from that start to the end of the last operation launched in the range.",
+    ),
+    Column("start_ns", Unit.NS, "Start of the range."),
+    Column("dur_ns", Unit.NS, "Duration of the range."),
     _PROJ_STYLE,
     PID,
     TID,
     count_column(
-        "launch_count", "Calls in it that launched operations; the launch of a graph is one."
+        "launch_count", "Number of launching calls in the range; a graph launch counts once."
     ),
-    count_column("level", "Ranges of its thread that it lies in."),
-    count_column("child_count", "Ranges directly inside it that launched operations."),
+    count_column("level", "Number of ranges of the same thread around it."),
+    count_column("child_count", "Number of ranges with launches directly inside it."),
     *_TREE_COLUMNS,
 )
 
@@ -360,21 +363,22 @@ NVTX_GPU_PROJ_TRACE = Query(
 _KERNEL_COLUMNS = (
     key_column(
         "range",
-        f"{nvtx_ranges.NAME.doc} Null: no range, the kernels that were launched outside of all.",
+        f"{nvtx_ranges.NAME.doc} Null: kernels launched outside all ranges.",
     ),
     key_column("style", f"{nvtx_ranges.STYLE.doc} Null: no range."),
     Column(
         "pid",
         Unit.ID,
-        "The process that launched them; null: their launch was not recorded.",
+        "Process that launched the kernels; null: launch not recorded.",
         key=True,
     ),
-    Column("tid", Unit.ID, "The thread that launched them.", key=True),
-    count_column("range_count", "Ranges that they were launched in."),
-    count_column("kernel_count", "Executions."),
+    Column("tid", Unit.ID, "Thread that launched the kernels.", key=True),
+    count_column("range_count", "Number of ranges in which they were launched."),
+    count_column("kernel_count", "Number of executions."),
     sum_column(
         "kernel_sum_ns",
-        "Sum of their durations; of a kernel in two ranges of the name, one in the other, twice.",
+        "Total duration of the kernels; a kernel in two nested ranges of the same name counts "
+        "twice.",
         "kernel_count",
     ),
     *statistics_columns(DURATION_DOCS, brief=DURATION_DOCS),
@@ -426,8 +430,8 @@ NVTX_KERN_SUM = Query(
     needs={Fact.RANGES, Fact.KERNELS, Fact.API_LINKS},
     uses={Fact.API_CALLS},
     options=(
-        Option("base", False, "Kernels by their short names."),
-        Option("mangled", False, "Kernels by their symbols, where the source has them."),
+        Option("base", False, "Show short kernel names."),
+        Option("mangled", False, "Show mangled kernel names, if the source has them."),
     ),
     columns=_KERNEL_COLUMNS,
     compute=_kernel_summary,

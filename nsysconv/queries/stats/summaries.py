@@ -76,8 +76,8 @@ def time_columns(subject: str, count: Column, *labels: Column) -> tuple[Column, 
 
     Pass the column that counts and those of the labels.
     """
-    share_doc = "Share of the time of all rows of this table."
-    sum_doc = "Sum of the durations; overlaps count as often as they occur."
+    share_doc = "Share of the time of all rows in this table."
+    sum_doc = "Total duration; overlapping time counts for each event."
     return (
         Column(f"{subject}_pct", Unit.PCT, share_doc, adds=True),
         sum_column(f"{subject}_sum_ns", sum_doc, count.name),
@@ -93,15 +93,15 @@ def size_columns(count: Column, *labels: Column) -> tuple[Column, ...]:
     def column(name: str, doc: str, *, real: bool = False) -> Column:
         return Column(name, Unit.BYTES, doc, real=real, brief=False)
 
-    total = sum_column("bytes_sum", "Bytes of all of them.", count.name, unit=Unit.BYTES)
+    total = sum_column("bytes_sum", "Total bytes of the operations.", count.name, unit=Unit.BYTES)
     deviation_doc = "Sample standard deviation; 0 for one."
     return (
         total,
         count,
-        column("bytes_avg", "Mean size.", real=True),
-        column("bytes_med", "Median size (mean of the middle two).", real=True),
-        column("bytes_min", "Smallest."),
-        column("bytes_max", "Largest."),
+        column("bytes_avg", "Mean size per operation.", real=True),
+        column("bytes_med", "Median size (mean of the middle two if even).", real=True),
+        column("bytes_min", "Smallest size."),
+        column("bytes_max", "Largest size."),
         column("bytes_stddev", deviation_doc, real=True),
         *labels,
     )

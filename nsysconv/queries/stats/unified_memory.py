@@ -19,13 +19,13 @@ from nsysconv.timeline.totals import MIGRATION, combine, totals
 _HTOD, _DTOH = (codes.DIRECTIONS.index(name) for name in ("HtoD", "DtoH"))
 _CPU, _GPU = (codes.PAGE_FAULT_KINDS.index(name) for name in ("cpu", "gpu"))
 _QUANTITIES = {
-    "htod_bytes_sum": "Bytes that migrated to a device",
-    "dtoh_bytes_sum": "Bytes that migrated to the host",
-    "cpu_fault_count": "Page faults of CPUs",
-    "gpu_fault_count": "Page faults of GPUs",
+    "htod_bytes_sum": "Bytes migrated to a device",
+    "dtoh_bytes_sum": "Bytes migrated to the host",
+    "cpu_fault_count": "Number of CPU page faults",
+    "gpu_fault_count": "Number of GPU page faults",
 }
 _SECOND_NS = 1_000_000_000
-_ADDRESS_FORM = "as the source gives it, in hexadecimal"
+_ADDRESS_FORM = "in hexadecimal, as in the source"
 
 
 @dataclass(frozen=True)
@@ -66,10 +66,10 @@ def _quantity(name: str, null: str = "") -> Column:
 
 # -- by address
 
-_NONE = "; null: there was none"
-_NO_FAULTS = f"{_NONE}, or they were not recorded"
+_NONE = "; null: none"
+_NO_FAULTS = f"{_NONE}, or not recorded"
 _SUM_COLUMNS = (
-    key_column("address", f"The address, {_ADDRESS_FORM}."),
+    key_column("address", f"Address, {_ADDRESS_FORM}."),
     _quantity("htod_bytes_sum", _NONE),
     _quantity("dtoh_bytes_sum", _NONE),
     _quantity("cpu_fault_count", _NO_FAULTS),
@@ -77,7 +77,7 @@ _SUM_COLUMNS = (
     Column(
         "throughput_bytes_per_s",
         Unit.BYTES_PER_S,
-        "Bytes that migrated, times the whole part of one second by the sum of the durations.",
+        "Migrated bytes times the whole number of total durations per second, as nsys computes it.",
         better="more",
     ),
 )
@@ -115,7 +115,7 @@ UM_SUM = Query(
     title="Unified Memory Analysis Summary",
     needs={Fact.UNIFIED_MEMORY},
     uses={Fact.PAGE_FAULTS},
-    options=(Option("rows", 10, "So many rows at most; 0 or less: all."),),
+    options=(Option("rows", 10, "Maximum number of rows; 0 or less: all."),),
     columns=_SUM_COLUMNS,
     compute=_summary,
 )
@@ -168,10 +168,10 @@ UM_TOTAL_SUM = Query(
 # -- page faults by instruction
 
 _FAULT_COLUMNS = (
-    count_column("fault_count", "Faults.", better="less"),
-    key_column("instruction", "The instruction that faulted."),
-    key_column("source_file", "Its source file."),
-    Column("source_line", Unit.ID, "Its line there.", key=True),
+    count_column("fault_count", "Number of page faults.", better="less"),
+    key_column("instruction", "Instruction that faulted."),
+    key_column("source_file", "Source file of the instruction."),
+    Column("source_line", Unit.ID, "Source line of the instruction.", key=True),
 )
 
 

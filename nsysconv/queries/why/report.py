@@ -275,7 +275,7 @@ class _Asked:
         return found | said
 
     def _idle(self, gap: idle.Gaps) -> dict[str, Any]:
-        # Of one gap its parts, what ended it, and what the host did.
+        # The parts of one gap, what ended it, and what the host did.
         timeline, ended_by = self.timeline, int(gap.ended_by[0])
         parts = idle.parts(timeline, gap)[:, 0]
         on_thread = idle.drop_threadless_host_parts(timeline, gap)

@@ -104,7 +104,7 @@ def _pieces(rows: Sequence[Mapping[str, Any]], texts: Mapping[str, int]) -> dict
 
 
 def _number(event: str | None) -> int:
-    # Of an id; 0 for none.
+    # The number in an id; 0 for none.
     return 0 if event is None else int(event.partition(":")[2])
 
 

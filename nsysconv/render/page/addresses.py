@@ -17,7 +17,7 @@ _KIND_OF = {
     "launch_stats": "api_call",
     "kernel_categories": "kernel",
 }
-"""Of reports by name whose rows have the name of events, the kind of these."""
+"""The kind of events whose names a report has in its rows, by the name of the report."""
 
 
 class Addresses:
@@ -46,7 +46,7 @@ class Addresses:
         """
         if not self._is_drawn:
             return None
-        # Of idle time the gap itself, of which all is then in view, and not what followed it.
+        # For idle time the gap itself, all of which is then in view, and not what followed it.
         ids = (row.get("gap"), row.get("event"))
         event = next((each for each in ids if each is not None and each in self._known), None)
         parts = [] if event is None else [f"event={event}"]

@@ -28,10 +28,10 @@ Row = dict[str, Any]
 
 _MOST_PROCESSES = 4
 _MOST_BARS = 120
-"""Of more steps lines are drawn."""
+"""With more steps than this, lines are drawn."""
 
 _MOST_PLACES = 600
-"""Of more steps several have one place: of each side their mean."""
+"""With more steps than this, several share a place: the mean of each side."""
 
 _MARKED = 3
 _BEFORE, _AFTER, _LESS, _MORE = "was", "now", "less", "more"

@@ -147,7 +147,7 @@ def _series_words(column: Column) -> str:
 
 
 def _short_labels(labels: Sequence[str], between: str) -> dict[str, str]:
-    # Of several names each has its share of the room, or the last would never be seen.
+    # Several names share the room, or the last would never be seen.
     parts = {label: label.split(between) for label in labels}
     most = max(map(len, parts.values()), default=1)
     if between == Picture.between or most == 1:

@@ -31,7 +31,7 @@ _KIND_WORDS = {
     "api_call": "API call",
 }
 _PLAIN_SORTS = ("push_pop", "operator")
-"""Of ranges and operators: these lie in each other, and need no word."""
+"""The kind of ranges and operators: these lie in each other, and need no word."""
 _SORT_WORDS = {"start_end": "start/end range", "python_function": "Python function"}
 _LEGEND = (
     *((name, TIME_CLASSES[name]) for name in ("computation", "communication", "memcpy", "memset")),
@@ -272,7 +272,7 @@ class _Data:
         return found
 
     def _short_names(self) -> list[str]:
-        # Of labels, so that no two kernels look alike in a list.
+        # Where labels are equal, so that no two kernels look alike in a list.
         kernels = [name for kind, name in self._labels if kind == "kernel"]
         short = shortened_apart([name or "-" for name in kernels], LONGEST)
         names = (

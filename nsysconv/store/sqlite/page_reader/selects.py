@@ -24,7 +24,7 @@ Columns = Mapping[str, Array]
 Value = Array | int
 """Numbers of all rows, or one for each; null is MISSING."""
 Truth = Array | bool
-"""Of all rows whether something holds."""
+"""Whether something holds, for all rows."""
 Work = Callable[[Columns], Value]
 Test = Callable[[Columns], Truth]
 Evaluate = Callable[[Array, Columns], list[Array] | None]
