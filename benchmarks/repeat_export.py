@@ -88,7 +88,7 @@ def generate(target: Path, source: Path, kernels: int) -> int:
                 f"FROM copies CROSS JOIN original.{table} {NAMING.get(table, '')}")  # fmt: skip
         if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'ANALYSIS_DETAILS'").fetchone():
             later = (copies - 1) * step["start"]
-            connection.execute("UPDATE ANALYSIS_DETAILS SET duration = duration + ?, stopTime = stopTime + ?",
-                               (later, later))  # fmt: skip
+            longer = f"duration = duration + {later}, stopTime = stopTime + {later}"
+            connection.execute(f"UPDATE ANALYSIS_DETAILS SET {longer}")
         connection.execute("COMMIT")
     return copies
