@@ -35,6 +35,7 @@ class Picture:
     | histogram | as stacked, over bins in order | lower edge of the row's bin | parts of the bin |
     | strip | a value over time | when the row's bin starts | the value in the bin |
     | flame | a box per row, below that of the row it lies in | names the row | widths, one at a time |
+    | series | a point per row, its level and band | names the row | value, level, from, to |
 
     Of several `x` columns those with a value make the label, with `between` between them. A strip's
     bins last as long as `width` says. A flame's rows are a tree, each followed by those inside; the
@@ -44,10 +45,11 @@ class Picture:
     the HTML page draws them in place of the value. `shared`: these have one x axis, so
     that equal places are equal times; `clock` is the column of the time of day that bins start at, by
     which the page lays strips on one axis. Bars whose `category` is communication have another color than
-    all others, which are computation. Null values are not recorded and not drawn.
+    all others, which are computation. `unit` is the column of the unit of a series, if not all have one.
+    Null values are not recorded and not drawn.
     """
 
-    kind: Literal["bars", "stacked", "histogram", "strip", "flame"]
+    kind: Literal["bars", "stacked", "histogram", "strip", "flame", "series"]
     x: tuple[str, ...]
     values: tuple[str, ...]
     by: tuple[str, ...] = ()
@@ -58,17 +60,18 @@ class Picture:
     parts: tuple[str, ...] = ()
     clock: str = ""
     between: str = ", "
+    unit: str = ""
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Return the names of all columns that the picture is drawn from."""
-        others = filter(None, (self.width, self.level, self.category, self.clock))
+        others = filter(None, (self.width, self.level, self.category, self.clock, self.unit))
         return (*self.by, *self.x, *self.values, *self.parts, *others)
 
     @property
     def needs_all_rows(self) -> bool:
         """Return whether the picture would be wrong without the rows that a limit cuts off."""
-        return self.kind in ("histogram", "strip", "flame")
+        return self.kind in ("histogram", "strip", "flame", "series")
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
@@ -61,7 +62,7 @@ KERNELS = "overview.kernel_sum_ns"
 
 
 def both(store: Path | str, *metrics: str, **options: Any) -> tuple[list[Any], list[Any]]:
-    series, changes = api.history(store, metrics or None, **options)
+    series, changes, _ = api.history(store, metrics or None, **options)
     return series.rows(), changes.rows()
 
 
@@ -82,6 +83,39 @@ def test_levels_spread_and_change_by_hand(tmp_path: Path) -> None:
         "verdict": "worse", "change": "1.00 µs → 1.11 µs (+10.0 %)", "runs": "10:10", "why": None,
         "recorded": "1970-01-01 10:00:00 UTC", "base_run": "run9", "change_pct": pytest.approx(10.0),
         "before_med": 1_005.0, "after_med": 1_105.5, "unit": "ns"}  # fmt: skip
+
+
+def test_each_run_stands_in_its_level_by_hand(tmp_path: Path) -> None:
+    write_runs(tmp_path / "runs.db", [1_000, 1_010] * 5 + [1_100, 1_111] * 5)
+    *_, each_run = api.history(tmp_path / "runs.db", KERNELS)
+    rows = each_run.rows()
+    assert [row["run"] for row in rows] == [f"run{n}" for n in range(20)]
+    assert [row["value"] for row in rows[8:12]] == [1_000, 1_010, 1_100, 1_111]
+    assert [row["level_med"] for row in rows] == [1_005.0] * 10 + [1_105.5] * 10
+    # The spread is 1.4826 times 5 of 1,005 (and 5.5 of 1,105.5, nearly the same share).
+    far = rows[0]["usual_high"] - 1_005.0
+    assert far == pytest.approx(1.4826 * 5, rel=1e-2)
+    assert rows[0]["usual_low"] == pytest.approx(1_005.0 - far)
+    assert rows[10]["recorded"] == "1970-01-01 10:00:00 UTC"
+    (drawn,) = each_run.plot().axes
+    assert drawn.get_lines()[-1].get_ydata().tolist() == [row["value"] for row in rows]
+
+
+def test_the_page_draws_each_series_with_its_changes(tmp_path: Path) -> None:
+    write_runs(tmp_path / "runs.db", [1_000, 1_010] * 5 + [1_100, 1_111] * 5)
+    outcome = run("history", "runs.db", KERNELS, "-o", "h.html", cwd=tmp_path)
+    assert outcome.status == 0, outcome.err
+    page = (tmp_path / "h.html").read_text()
+    (figure,) = re.findall(r'<figure class="series">.*?</figure>', page, re.DOTALL)
+    assert "20 runs, 1 change, now 1.11 µs" in figure
+    (points,) = re.findall(r'class="runs" d="(.*?)"', figure)
+    assert points.count("M") == 20
+    assert figure.count('class="usual"') == figure.count('class="level"') == 2
+    assert "<title>run10: 1.00 µs → 1.11 µs</title>" in figure
+    assert "nsysconv diff runs.db@run9 runs.db@run10 contributors" in page
+    # Higher is more: the second level is drawn above the first.
+    first, second = (float(each) for each in re.findall(r'class="level" d="M\S+ (\S+)H', figure))
+    assert second < first
 
 
 def test_the_default_is_steps_kernels_and_window(tmp_path: Path) -> None:
@@ -286,7 +320,8 @@ def test_formats(tmp_path: Path) -> None:
     hint = "→ what changed: nsysconv diff runs.db@run9 runs.db@run10 contributors"
     assert text.out.splitlines()[-1] == hint
     found = json.loads(run("history", "runs.db", KERNELS, "-f", "json", cwd=tmp_path).out)
-    assert [each["report"] for each in found["reports"]] == ["history", "change_points"]
+    assert [each["report"] for each in found["reports"]] == [
+        "history", "change_points", "history_runs"]  # fmt: skip
     assert found["reports"][1]["rows"][0]["run"] == "run10"
     assert run("history", "runs.db", "-f", "csv", "-o", "out/", cwd=tmp_path).status == 0
     assert (tmp_path / "out" / "change_points.csv").read_text().count("run10") == 2

@@ -23,6 +23,7 @@ from nsysconv.diff.history import (
     changes_report,
     history_report,
     parse_metric,
+    runs_report,
     series_of,
     values_of,
 )
@@ -55,7 +56,7 @@ def history(
     step_graph: bool = False,
     say: Say = silent,
 ) -> list[ShownReport]:
-    """Follow metrics over the runs of a store: two reports, `history` and `change_points`.
+    """Follow metrics over the runs of a store: reports `history`, `change_points`, `history_runs`.
 
     `store` may be STORE@RUN, STORE@KEY=VALUE or STORE@last:N, for some of the runs. `metrics` are columns
     of reports, `overview.kernel_sum_ns` or `kernels[/gemm/].avg_ns` (None: the step period, kernels and
@@ -83,6 +84,7 @@ def history(
     return [
         replace(shown_report(history_report(series, runs)), notes=notes),
         shown_report(changed),
+        shown_report(runs_report(series, runs)),
     ]
 
 

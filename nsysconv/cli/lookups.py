@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from nsysconv import api, queries
 from nsysconv.cli.commands import brief_form, parse_destination, write
 from nsysconv.cli.runtime import begin_work, print_line, say
-from nsysconv.document import Section
+from nsysconv.document import Section, Text
 from nsysconv.errors import InputError, NotRecorded
 from nsysconv.queries import ROWS_FOR_PEOPLE
 from nsysconv.queries.registry import view
@@ -87,6 +87,9 @@ def schema(report: str) -> int:
     return 0
 
 
+_MOST_NEXT = 10
+
+
 def history(
     make: Callable[[], Sequence[Section]],
     source: str,
@@ -98,28 +101,37 @@ def history(
     brief: bool,
 ) -> int:
     """Run `nsysconv history`; return the exit status."""
-    destination = parse_destination(format_name, output, ("history", "change_points"))
+    destination = parse_destination(
+        format_name, output, ("history", "change_points", "history_runs")
+    )
     draw = brief_form(brief, destination, limit)
     begin_work()
     rows = (ROWS_FOR_PEOPLE if destination.for_people else 0) if limit is None else limit
-    made = make()
+    levels, changes, each_run = make()
+    lines = _next(source, changes)
+    if lines and destination.is_page:
+        changes = replace(changes, texts=(Text("", tuple(lines[:_MOST_NEXT])),))
+    # In words the runs are the column `trend`.
+    made = (levels, changes) if destination.for_people else (levels, changes, each_run)
     found = [each.limited(rows) for each in made]
     if destination.for_people:
-        found = [*(found if wide else (each.briefly() for each in found)), *_next(source, made[-1])]
+        found = found if wide else [each.briefly() for each in found]
+        if lines:
+            from nsysconv.present.answer import words
+
+            found.append(words("next", [f"→ {lines[0]}"]))
     write(found, destination, source, draw=draw, wide=wide)
     return 0
 
 
-def _next(store: str, changes: Section) -> Iterator[Section]:
-    # A line on what to ask about the largest change that is one of the program.
+def _next(store: str, changes: Section) -> list[str]:
+    # A line on what to ask about each change that is one of the program, the largest ones first.
     found = [row for row in changes.rows() if row["base_run"] is not None]
-    if found:
-        from nsysconv.present.answer import words
-
-        row = max(found, key=lambda row: abs(row["change_pct"] or 0.0))
-        place = redacted_target(split_target(store)[0])
-        sides = " ".join(shlex.quote(f"{place}@{row[name]}") for name in ("base_run", "run"))
-        yield words("next", [f"→ what changed: nsysconv diff {sides} contributors"])
+    found.sort(key=lambda row: -abs(row["change_pct"] or 0.0))
+    place = redacted_target(split_target(store)[0])
+    pairs = ([f"{place}@{row[name]}" for name in ("base_run", "run")] for row in found)
+    sides = dict.fromkeys(" ".join(map(shlex.quote, pair)) for pair in pairs)
+    return [f"what changed: nsysconv diff {pair} contributors" for pair in sides]
 
 
 def find(

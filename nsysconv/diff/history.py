@@ -391,6 +391,19 @@ _CHANGES = (
     _UNIT,
 )
 
+_RUNS = (
+    _METRIC_COLUMN,
+    _ROW,
+    Column("environment", Unit.TEXT, "GPU; driver; tool and version.", key=True),
+    Column("run", Unit.TEXT, "Run, in the order of recording.", key=True),
+    Column("recorded", Unit.TEXT, "When the run was recorded; null: not recorded."),
+    Column("value", Unit.REAL, "Value of the metric in this run."),
+    Column("level_med", Unit.REAL, "Median of the runs between the changes around it."),
+    Column("usual_low", Unit.REAL, "That median less the series' spread."),
+    Column("usual_high", Unit.REAL, "That median plus the series' spread."),
+    _UNIT,
+)
+
 
 def history_report(series: Sequence[Series], runs: Sequence[Run]) -> Report:
     """Return a row per series."""
@@ -405,6 +418,22 @@ def history_report(series: Sequence[Series], runs: Sequence[Run]) -> Report:
         shown = since, trend(each.values), *ends, level, each.column.unit.value
         rows.append((*keys, len(each.values), *now, *shown))
     return _report("history", "History", _SERIES, rows)
+
+
+def runs_report(series: Sequence[Series], runs: Sequence[Run]) -> Report:
+    """Return a row per series and run, with the level that the run is on."""
+    rows: list[tuple[Any, ...]] = []
+    for each in series:
+        keys, unit = (each.metric, each.row or None, "; ".join(each.environment)), each.column.unit
+        for low, high in each.levels:
+            level = median(each.values[low:high])
+            far = abs(level) * each.spread
+            usual = level, level - far, level + far
+            for place, value in zip(each.places[low:high], each.values[low:high], strict=True):
+                at = runs[place].recorded_ns
+                recorded = None if at is None else utc(at)
+                rows.append((*keys, runs[place].label, recorded, value, *usual, unit.value))
+    return _report("history_runs", "Each run", _RUNS, rows)
 
 
 def changes_report(changes: Sequence[LevelChange], runs: Sequence[Run]) -> Report:

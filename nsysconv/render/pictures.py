@@ -151,7 +151,8 @@ MOST_PANELS = 24
 _LONGEST = 48
 
 _WIDTH_INCHES = 9.0
-_PANEL_INCHES = {"bars": 0.9, "stacked": 3.0, "histogram": 2.4, "strip": 1.4, "flame": 0.9}
+_PANEL_INCHES = {"bars": 0.9, "stacked": 3.0, "histogram": 2.4, "strip": 1.4, "flame": 0.9,
+                 "series": 1.4}  # fmt: skip
 _BAR_INCHES = 0.26
 _LEVEL_INCHES = 0.2
 _MOST_LEVELS = 40
@@ -384,6 +385,16 @@ def flame_layout(level: Sequence[int], values: Sequence[Number]) -> tuple[np.nda
     return left, size
 
 
+def _series(ax: Axes, panel: Panel, scaled: _Scaled) -> None:
+    value, level, low, high = (scaled.of(panel.values[name]) for name in scaled.names)
+    place = np.arange(len(value))
+    ax.fill_between(place, low, high, step="mid", alpha=0.2, linewidth=0)
+    ax.step(place, level, where="mid", label="level")
+    ax.plot(place, value, ".", label="runs")
+    ends = sorted({0, len(place) - 1})
+    ax.set_xticks(ends, [_short(panel.labels[i]) for i in ends])
+
+
 def _word(name: str) -> str:
     return name.removesuffix("_ns").removesuffix("_bytes").removesuffix("_pct")
 
@@ -400,7 +411,7 @@ def _plain(text: str) -> str:
 
 
 _PAINTERS = {"bars": _bars, "stacked": _stacked, "histogram": _stacked, "strip": _strip,
-             "flame": _flame}  # fmt: skip
+             "flame": _flame, "series": _series}  # fmt: skip
 
 
 # -- in characters

@@ -351,8 +351,8 @@ def _picture_and_rows(report: Section, page: _Page) -> Iterator[str]:
         # All in rows: the words for people are the first screen's.
         report = replace(report, texts=(), replaced=frozenset())
     # Rows that few read: a picture says it.
-    is_strip = report.picture is not None and report.picture.kind == "strip"
-    shut = is_strip or name in _ANSWER
+    is_drawn = report.picture is not None and report.picture.kind in ("strip", "series")
+    shut = is_drawn or name in _ANSWER
     if shut:
         yield '<details class="numbers"><summary>The numbers</summary>'
     yield from report_table_html(report, lambda row: page.addresses.of(name, row))

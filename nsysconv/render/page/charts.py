@@ -29,6 +29,7 @@ from nsysconv.render.page.markup import (
     shortened_apart,
     tooltip,
 )
+from nsysconv.render.page.series import series_charts
 from nsysconv.render.pictures import Number, Panel, panels
 from nsysconv.report import Column, Unit
 
@@ -68,6 +69,9 @@ def picture_figures(report: Section, late: Collection[int] = ()) -> Iterator[str
         return
     if picture.kind == "flame":
         yield from flame_graphs(report)
+        return
+    if picture.kind == "series":
+        yield from series_charts(report, picture)
         return
     columns = {column.name: column for column in report.columns}
     # A comparison has no rows of one profile; where ranks label the rows they need no profile.
