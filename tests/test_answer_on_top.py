@@ -1,4 +1,4 @@
-"""The sentence on top of the answer: what is larger outside the window is said, and it is never missing."""
+"""The sentence on top of the answer: what is larger outside the window is said; it is never missing."""
 
 from __future__ import annotations
 
