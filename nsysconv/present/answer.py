@@ -313,9 +313,27 @@ def what_holds_it_back(
     return (*first, Text("", tuple(lines), laid_out=True))
 
 
+# How much larger start-up has to be than what the sentence names, and how it is said.
+_LARGER = 2.0
+_AROUND_WORDS = {
+    "start_up": "Start-up takes more:",
+    "tear_down": "API calls after the last GPU operation take more:",
+}
+
+
 def headline(shown: Sequence[Row]) -> str:
-    """Return the first finding as the sentence that the answer begins with; a risk and the next one."""
-    return " ".join(_sentence(row) for row in shown[: 2 if shown[0]["kind"] == RISK else 1])
+    """Return the first finding as the sentence that the answer begins with; a risk and the next one.
+
+    Start-up and tear-down are behind what is in the window: if one of them is larger, that is said.
+    """
+    said = [_sentence(row) for row in shown[: 2 if shown[0]["kind"] == RISK else 1]]
+    first = shown[len(said) - 1]["share_pct"] or 0.0
+    around = [
+        f"{_AROUND_WORDS[row['rule']]} up to {row['share_pct']:.1f} %."
+        for row in shown[len(said) :]
+        if row["rule"] in _AROUND_WORDS and (row["share_pct"] or 0.0) > _LARGER * first
+    ]
+    return " ".join([*said, *around])
 
 
 def _sentence(row: Row) -> str:
@@ -418,6 +436,12 @@ def _amount(row: Row) -> str:
 
 # -- the whole of it
 
+_TOTALS = {
+    "kernel_sum_ns": "kernels",
+    "htod_sum_ns": "HtoD copies",
+    "dtoh_sum_ns": "DtoH copies",
+    "um_sum_ns": "page migrations",
+}
 _MOST_LINES, _FEWEST_NEXT = 25, 2
 _MOST_CHOICES = 18
 _LOST = "gpu-activity-missing"
@@ -437,7 +461,7 @@ def document(made: Sequence[Section], command: str, why: str | None) -> list[Sec
     if shown:
         # The sentence that sums the findings up comes before all but what it rests on.
         has_sentence = len(findings.texts) > 1
-        top = findings.texts[0].lines if has_sentence else ()
+        top = findings.texts[0].lines if has_sentence else _largest_part(made[0].rows())
         first = shown[0].texts[0]
         lines = (*caveats(notes), *top, *first.lines)
         shown[0] = replace(shown[0], texts=(replace(first, lines=lines),))
@@ -455,6 +479,24 @@ def document(made: Sequence[Section], command: str, why: str | None) -> list[Sec
     notes.pop(_LOST, None)
     further = _further_events(findings)
     return [*shown, words("next", next_steps(notes, command, why, further, room))]
+
+
+def _largest_part(rows: Sequence[Row]) -> list[str]:
+    # The sentence on one device without a finding to sum up: its largest class, or its largest total.
+    if len(rows) != 1:
+        return []
+    (row,) = rows
+    if row["span_ns"]:
+        largest = max(_classes(row), key=lambda each: each.time)
+        verb = "passed" if largest.name in ("before", "after") else "goes to"
+        share = f"{largest.share:.1f} % ({human(largest.time, Unit.NS)})"
+        return [f"Most time {verb} {largest.words}: {share}."]
+    totals = {words: row[column] for column, words in _TOTALS.items() if row[column]}
+    if len(totals) < 2:
+        return []
+    what = max(totals, key=totals.__getitem__)
+    share = 100 * totals[what] / sum(totals.values())
+    return [f"Most GPU time goes to {what}: {share:.1f} % ({human(totals[what], Unit.NS)})."]
 
 
 def has_work(row: Row) -> bool:
@@ -531,8 +573,11 @@ def _further_events(findings: Section) -> list[str]:
     if len(findings.profiles) > 1:
         return []
     shown = shown_findings(findings.rows())
-    events = [(number, event_of(row)) for number, row in enumerate(shown, 1)]
-    return [f"{number}: {event}" for number, event in events if event is not None][1:]
+    events: dict[str, int] = {}
+    for number, row in enumerate(shown, 1):
+        if (event := event_of(row)) is not None:
+            events.setdefault(event, number)
+    return [f"{number}: {event}" for event, number in events.items()][1:]
 
 
 def words(name: str, lines: Iterable[str]) -> Section:

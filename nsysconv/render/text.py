@@ -525,9 +525,11 @@ def _wrapped(text: str, width: int | None, hanging: str = _INDENT) -> Iterator[s
             line, is_empty = line + word, False
             continue
         *full, rest = [word] if _NO_BREAK in word else _chopped(word, width - len(indent))
+        begin = line if is_empty else indent
         for piece in full:
-            yield indent + piece
-        line, is_empty = indent + rest, False
+            yield begin + piece
+            begin = indent
+        line, is_empty = begin + rest, False
     yield line
 
 

@@ -534,8 +534,9 @@ def _of_one(rule: Words, found: Found) -> str:
     # condition.
     if 2 * found.most_ns <= found.time_ns or not found.time_ns:
         return ""
-    share = human(100 * found.most_ns / found.time_ns, Unit.PCT)
-    return f" One {rule.one} accounts for {share} of it."
+    share = 100 * found.most_ns / found.time_ns
+    part = f"{share:.0f} %" if round(share) < 100 else "all"
+    return f" One {rule.one} accounts for {part} of it."
 
 
 # API calls are made on no device.
