@@ -13,14 +13,7 @@ from nsysconv.names import shorten
 from nsysconv.notes import Note, Severity
 from nsysconv.queries import stragglers
 from nsysconv.queries.columns import values_by_column
-from nsysconv.queries.contract import (
-    CALL_FACTS,
-    GPU_OP_FACTS,
-    OverRanks,
-    Query,
-    Request,
-    Result,
-)
+from nsysconv.queries.contract import OverRanks, Query, Request, Result
 from nsysconv.queries.cycles import cycles_of
 from nsysconv.queries.findings import (
     attention,
@@ -542,17 +535,4 @@ def _of_one(rule: Words, found: Found) -> str:
 _OVER_DEVICES = frozenset(reports_that_are("split")) - {"api_vs_kernel"}
 
 
-FINDINGS = Query(
-    title="Bottlenecks",
-    any_of={
-        Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.UNIFIED_MEMORY, Fact.GRAPH_LAUNCHES,
-        Fact.API_CALLS, Fact.RANGES, Fact.OPERATORS,
-    },
-    totals=frozenset({Fact.KERNEL_TOTALS}),
-    uses={
-        *GPU_OP_FACTS, *CALL_FACTS, Fact.THREADS, Fact.RANGES, Fact.OPERATORS, Fact.OVERHEAD,
-    },
-    options=OPTIONS,
-    columns=COLUMNS,
-    over_ranks=OverRanks(partial, Findings),
-)  # fmt: skip
+FINDINGS = Query(options=OPTIONS, columns=COLUMNS, over_ranks=OverRanks(partial, Findings))
