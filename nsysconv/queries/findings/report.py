@@ -53,24 +53,20 @@ from nsysconv.timeline.idle import window
 from nsysconv.timeline.steps import step_count
 from nsysconv.timeline.timeline import Timeline
 
-RULES: Mapping[str, Measure] = {
-    **start_up.RULES,
-    **host.RULES,
-    **host_waits.RULES,
-    **waits.RULES,
-    **copies.RULES,
-    **memory.RULES,
-    **communication.RULES,
-    **kernels.RULES,
-    **operators.RULES,
-    **precision.RULES,
-    **attention.RULES,
-}
-"""The rules on one device; those on several devices or ranks are in this module's aggregator."""
-
 DEVICE_IMBALANCE, RANK_IMBALANCE, STRAGGLERS = "device_imbalance", "rank_imbalance", "stragglers"
 COLLECTIVE_WAIT, EXPOSED = "collective_wait", "exposed_communication"
 BUCKET_SIZE = "bucket_size"
+_OVER_SEVERAL = (DEVICE_IMBALANCE, RANK_IMBALANCE, STRAGGLERS, COLLECTIVE_WAIT)
+
+_FAMILIES = (start_up, host, host_waits, waits, copies, memory, communication, kernels, operators,
+             precision, attention)  # fmt: skip
+RULES: Mapping[str, Measure] = {
+    name: getattr(family, name)
+    for name in words()
+    for family in _FAMILIES
+    if name not in _OVER_SEVERAL and hasattr(family, name)
+}
+"""The rules on one device, functions of their names; this module's aggregator has the others."""
 
 _MAX_CONCURRENT = 2
 _LONGEST_LABEL = 24
