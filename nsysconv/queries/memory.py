@@ -177,7 +177,6 @@ _OVER_TIME = (
     bytes_column("max_reserved_bytes", "Peak memory reserved in the bin; null: not recorded."),
 )
 
-_BY_POOL = ("rank", "pid", "device_id", "memory")
 VIEWS = {
     "device": View("Memory by device", (*KEYS, *_OF_POOLS)),
     "operator": View(
