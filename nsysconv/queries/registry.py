@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cache
@@ -34,10 +34,11 @@ class Entry:
     formerly: str = ""
 
 
-def _entry(title: str, about: str, page: Sequence[str] = (), **others: Any) -> Entry:
-    traits, beside = frozenset(others.pop("is", ())), tuple(others.pop("beside", page))
+def _entry(name: str, section: str = "", **others: Any) -> Entry:
+    page = tuple(others.pop("page", (name,) if section else ()))
+    beside, traits = tuple(others.pop("beside", page)), frozenset(others.pop("is", ()))
     facts = {key: _facts(others.pop(key)) for key in _FACTS if key in others}
-    return Entry(title, about, facts, traits=traits, page=tuple(page), beside=beside, **others)
+    return Entry(section=section, page=page, beside=beside, traits=traits, facts=facts, **others)
 
 
 _FACTS = ("needs", "any_of", "uses", "totals")
@@ -48,7 +49,7 @@ def _facts(words: Iterable[str]) -> frozenset[Fact]:
 
 
 _TABLES = tomllib.loads(Path(__file__).with_name("reports.toml").read_text(encoding="utf-8"))
-ENTRIES: Mapping[str, Entry] = {name: _entry(**table) for name, table in _TABLES.items()}
+ENTRIES: Mapping[str, Entry] = {name: _entry(name, **table) for name, table in _TABLES.items()}
 """All reports by name, in the order of lists."""
 
 
