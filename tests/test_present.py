@@ -31,7 +31,7 @@ def test_the_place_of_a_report_is_one_that_there_is(name: str) -> None:
     entry = queries.ENTRIES[name]
     assert entry.traits <= TRAITS
     assert entry.section in ("", *page.PARTS, *page.LAST_PARTS)
-    assert entry.needs in ("", *html_report.NEEDED)
+    assert entry.page_needs in ("", *html_report.NEEDED)
     assert {parse_spec(spec).name for spec in (*entry.page, *entry.beside)} <= {name}
     assert ("over-ranks" in entry.traits) == (query(name).over_ranks is not None)
 

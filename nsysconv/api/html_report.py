@@ -162,7 +162,7 @@ def _store_of_folder(
 def _default_reports(profiles: Sequence[OpenProfile]) -> tuple[str, ...]:
     there = {need for need, is_there in NEEDED.items() if any(map(is_there, profiles))}
     names = PAGE if len(profiles) == 1 else BESIDE
-    wanted = [n for n in names if _entry(n).needs in ("", *there)]
+    wanted = [n for n in names if _entry(n).page_needs in ("", *there)]
     return tuple(n for n in wanted if n != _HELD_BY_OPERATORS or "operators" in there)
 
 

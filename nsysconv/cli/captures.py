@@ -1,15 +1,11 @@
 """The profile command and its flags: everything of the line behind `--` is the user's own."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from nsysconv.capture import PROFILERS
-from nsysconv.cli.flags import GroupedCommand, takes
+from nsysconv.cli.flags import GroupedCommand, flag, takes
 from nsysconv.cli.runtime import say
 from nsysconv.errors import CaptureError
 
@@ -28,80 +24,22 @@ class ProfileCommand(GroupedCommand):
 
 
 class _CaptureFlags:
-    ranks: Annotated[
-        str | None,
-        typer.Option(
-            metavar="CHOICE",
-            help="Ranks to profile; the others run without the profiler. 0,8,16-31 or %8 (every eighth), "
-            "local0 (the first on each node), node%4:local0 (the first on every fourth node). "
-            "Default: all.",
-        ),
-    ] = None
-    keep: Annotated[
-        str | None,
-        typer.Option(
-            metavar="WORDS",
-            help="Files to keep (comma-separated): report, export, store. Default: "
-            "report,store; with --store report.",
-        ),
-    ] = None
-    store: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="STORE",
-            help="Also import into this store: a database that many ranks share, or a file. May be "
-            "repeated.",
-        ),
-    ] = None
-    run: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="The run's name in stores. Default: the ranks of a batch job are one run.",
-        ),
-    ] = None
-    scratch: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Local disk for files in progress, and the program's TMPDIR. Default: TMPDIR, "
-            "else /tmp.",
-        ),
-    ] = None
-    grace: Annotated[
-        float,
-        typer.Option(
-            min=0,
-            metavar="SECONDS",
-            help="Time for the program to end after SIGTERM, before the profiler is interrupted. "
-            "Default: 10.",
-            show_default=False,
-        ),
-    ] = 10.0
-    timeout: Annotated[
-        float,
-        typer.Option(
-            min=1,
-            metavar="SECONDS",
-            help="Time limit for an export, and for an import. Default: 1800.",
-            show_default=False,
-        ),
-    ] = 1800.0
-    program: Annotated[
-        str | None,
-        typer.Option(
-            metavar="WORD",
-            help="Where your program's command starts, if a profiler option is not recognized.",
-        ),
-    ] = None
+    ranks: Annotated[str | None, flag("profile.ranks")] = None
+    keep: Annotated[str | None, flag("profile.keep")] = None
+    store: Annotated[list[str] | None, flag("profile.store")] = None
+    run: Annotated[str | None, flag("profile.run")] = None
+    scratch: Annotated[Path | None, flag("profile.scratch")] = None
+    grace: Annotated[float, flag("profile.grace")] = 10.0
+    timeout: Annotated[float, flag("profile.timeout")] = 1800.0
+    program: Annotated[str | None, flag("profile.program")] = None
 
 
 @takes(_CaptureFlags)
 def profile(
     command: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="-- nsys profile ... PROGRAM [ARGS]...",
+        flag(
+            "profile.command",
             help=f"Your {' or '.join(PROFILERS)} command. Only its output option is changed.",
         ),
     ] = None,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+import tomllib
+from collections.abc import Callable, Mapping
 from enum import StrEnum
-from functools import partial
+from functools import cache
 from inspect import Parameter, signature
+from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
@@ -18,17 +20,23 @@ ANSWER = "TARGET"
 """The name of the command that is run where none is named."""
 
 
-WHAT, NAMED, PART = "Content", "Names", "Selection"
-SHOWN, RUN = "Output", "Execution"
-GROUPS = (WHAT, NAMED, PART, SHOWN, RUN)
+GROUPS = ("Content", "Names", "Selection", "Output", "Execution")
 """Groups of options, in the order of a command's help; options of no group come last."""
 
-# Each of these declares an option of a group.
-what_option = partial(typer.Option, rich_help_panel=WHAT)
-named_option = partial(typer.Option, rich_help_panel=NAMED)
-part_option = partial(typer.Option, rich_help_panel=PART)
-shown_option = partial(typer.Option, rich_help_panel=SHOWN)
-run_option = partial(typer.Option, rich_help_panel=RUN)
+
+@cache
+def _words() -> Mapping[str, Mapping[str, Any]]:
+    return tomllib.loads(Path(__file__).with_name("commands.toml").read_text(encoding="utf-8"))
+
+
+def flag(name: str, **code: Any) -> Any:
+    """Declare the flag or argument COMMAND.NAME of commands.toml; `code` is what only code can say."""
+    command, _, own = name.partition(".")
+    declared = {**_words()[command][own], **code}
+    if declared.pop("argument", False):
+        return typer.Argument(**declared)
+    names, group = declared.pop("flags", ()), declared.pop("group", None)
+    return typer.Option(*names, rich_help_panel=group, **declared)
 
 
 class GroupedCommand(typer.core.TyperCommand):
@@ -102,9 +110,10 @@ def group_of(option: Any) -> str:
     return getattr(option, "rich_help_panel", None) or "Options"
 
 
-def examples(*lines: tuple[str, str]) -> str:
-    """Return the examples of a help: commands, and what each is for."""
-    shown = "\n".join(f"  {command}\n      {what}" for command, what in lines)
+def examples(command: str) -> str:
+    """Return the examples of a command's help: what to type, and what each is for."""
+    lines = _words()[command]["examples"]
+    shown = "\n".join(f"  {typed}\n      {what}" for typed, what in lines)
     return f"{_EXAMPLES}{shown}"
 
 
@@ -142,149 +151,27 @@ def formats(incomplete: str) -> list[str]:
     return [name for name in ALL_FORMATS if name.startswith(incomplete)]
 
 
-FormatOption = Annotated[
-    Format | None,
-    shown_option(
-        "--format",
-        "-f",
-        help="text, csv, tsv, json, markdown, html or column. Default: by -o's suffix, else text.",
-        metavar="FORMAT",
-    ),
-]
-OutputOption = Annotated[
-    str | None,
-    shown_option(
-        "--output",
-        "-o",
-        help="Write to this file, or to this folder (ending in /) with one file per report.",
-        metavar="PATH",
-    ),
-]
-WideOption = Annotated[
-    bool,
-    shown_option(
-        "--wide",
-        help="In text, full names and all columns. Default: no line is wider than the terminal, or "
-        "than $COLUMNS or 120 without a terminal.",
-    ),
-]
-BriefOption = Annotated[
-    bool,
-    shown_option(
-        "--brief", help="With -f json: leading columns, first rows, at most 4 kB without --limit."
-    ),
-]
-CommentOption = Annotated[
-    bool,
-    shown_option(
-        "--brief",
-        help="With -f markdown: a comment of at most 12 lines with collapsed tables; with -f json: at "
-        "most 4 kB without --limit.",
-    ),
-]
-LimitOption = Annotated[
-    int | None,
-    shown_option(
-        help="Rows per report; 0 for all. Default: 20 in text; elsewhere all, but 1000 idle gaps.",
-        min=0,
-        metavar="N",
-    ),
-]
-KernelNamesOption = Annotated[
-    KernelNames,
-    shown_option(
-        "--names",
-        help="Form of kernel names. Default: demangled.",
-        metavar="demangled|short|mangled",
-        show_default=False,
-    ),
-]
-RangeNamesOption = Annotated[
-    RangeNames,
-    shown_option(
-        help="Group ranges and operators with numbered names (ProfilerStep#7; aten::to, op_id = 12) "
-        "under one name, or show exact names, as recorded. Default: grouped.",
-        metavar="grouped|exact",
-        show_default=False,
-    ),
-]
-SplitOption = Annotated[
-    Split | None,
-    shown_option(
-        help="One row per device, or per rank if a profile has several, in reports that combine "
-        "devices by default, such as kernels.",
-        metavar="device|rank",
-    ),
-]
-ByOption = Annotated[
-    By | None,
-    shown_option(
-        help="Multi-rank layout: one block per rank, or min/median/max per host or device. Default: "
-        "per rank for up to 8 profiles, else min/median/max over all ranks. step: "
-        "gpu_utilization:by=step, one row per step and device.",
-        metavar="rank|host|device|step",
-    ),
-]
-IncludeOption = Annotated[
-    list[str] | None,
-    what_option(
-        help="Also read rows that are skipped by default, such as python_functions. May be repeated.",
-        metavar="WORD",
-    ),
-]
-IgnoreOption = Annotated[
-    list[str] | None,
-    what_option(help="Skip this check, such as start_up. May be repeated.", metavar="CHECK"),
-]
-CheckOption = Annotated[
-    bool,
-    shown_option("--check", help="Verify a store against the checksums of its imports."),
-]
-WorkersOption = Annotated[
-    int | None,
-    run_option(
-        "--jobs",
-        help="Profiles to process in parallel. Default: automatic.",
-        min=1,
-        metavar="N",
-    ),
-]
-DaskOption = Annotated[
-    str | None,
-    run_option(
-        help="Run on a Dask cluster: its scheduler's address or scheduler file, or local for a "
-        "cluster on this machine.",
-        metavar="ADDRESS|FILE|local",
-    ),
-]
-StepRangeOption = Annotated[
-    str | None,
-    part_option(
-        help="Ranges to treat as steps; * is a wildcard. Default: those of a framework "
-        "(ProfilerStep#7), or named by a word and a rising number (step 7).",
-        metavar="NAME",
-    ),
-]
-StepKernelOption = Annotated[
-    str | None,
-    part_option(
-        help="A step ends where a kernel ends whose name matches this regular expression.",
-        metavar="REGEX",
-    ),
-]
-StepGraphOption = Annotated[
-    bool, part_option("--step-graph", help="A step ends where the replay of a graph ends.")
-]
+FormatOption = Annotated[Format | None, flag("shared.format")]
+OutputOption = Annotated[str | None, flag("shared.output")]
+WideOption = Annotated[bool, flag("shared.wide")]
+BriefOption = Annotated[bool, flag("shared.brief")]
+CommentOption = Annotated[bool, flag("shared.comment")]
+LimitOption = Annotated[int | None, flag("shared.limit")]
+KernelNamesOption = Annotated[KernelNames, flag("shared.kernel_names")]
+RangeNamesOption = Annotated[RangeNames, flag("shared.range_names")]
+SplitOption = Annotated[Split | None, flag("shared.split")]
+ByOption = Annotated[By | None, flag("shared.by")]
+IncludeOption = Annotated[list[str] | None, flag("shared.include")]
+IgnoreOption = Annotated[list[str] | None, flag("shared.ignore")]
+CheckOption = Annotated[bool, flag("shared.check")]
+WorkersOption = Annotated[int | None, flag("shared.workers")]
+DaskOption = Annotated[str | None, flag("shared.dask")]
+StepRangeOption = Annotated[str | None, flag("shared.step_range")]
+StepKernelOption = Annotated[str | None, flag("shared.step_kernel")]
+StepGraphOption = Annotated[bool, flag("shared.step_graph")]
 
 
-GrammarOption = Annotated[
-    str | None,
-    part_option(
-        "--grammar",
-        help="File of rules (TOML) on annotations that say which phase a step is.",
-        metavar="FILE",
-    ),
-]
+GrammarOption = Annotated[str | None, flag("shared.grammar")]
 
 
 class StepFlags:
@@ -326,91 +213,20 @@ def takes(declared: type) -> Callable[[Command], Command]:
 class SliceFlags:
     """The flags of a slice, and of what steps are called: the arguments of `parse_slice`."""
 
-    time: Annotated[
-        str | None,
-        part_option(
-            help="Select a time: ns, us, ms or s since the start of the profile, or % of it; 1.5s:2s, "
-            "10%:90%, 3s: to the end. A/B means the same.",
-            metavar="A:B",
-        ),
-    ] = None
-    range: Annotated[
-        str | None,
-        part_option(
-            "--range",
-            help="Select the time of the first range with this name in each process; #2 is the second "
-            "one, #* all of them; * in a name is a wildcard.",
-            metavar="NAME[@DOMAIN][#N|#*]",
-        ),
-    ] = None
-    step: Annotated[
-        str | None,
-        part_option(
-            help="Select the time of this step, of steps A to B, or of those with this name; '*': all.",
-            metavar="N|A:B|NAME",
-        ),
-    ] = None
-    skip_first: Annotated[
-        int,
-        part_option(
-            help="Skip the first N steps (warm-up) and the time after the last step.",
-            metavar="N",
-            min=0,
-            show_default=False,
-        ),
-    ] = 0
-    phase: Annotated[
-        str | None,
-        part_option(
-            help="Select the steps of a phase, such as prefill or decode; the report phases lists them.",
-            metavar="NAME",
-        ),
-    ] = None
-    steady: Annotated[
-        bool,
-        part_option(
-            "--steady", help="Select the longest run of steps of one phase, without warm-up."
-        ),
-    ] = False
-    projected: Annotated[
-        bool,
-        part_option(
-            "--projected",
-            help="Select the GPU work launched inside the range or step, whenever it ran.",
-        ),
-    ] = False
+    time: Annotated[str | None, flag("slice.time")] = None
+    range: Annotated[str | None, flag("slice.range")] = None
+    step: Annotated[str | None, flag("slice.step")] = None
+    skip_first: Annotated[int, flag("slice.skip_first")] = 0
+    phase: Annotated[str | None, flag("slice.phase")] = None
+    steady: Annotated[bool, flag("slice.steady")] = False
+    projected: Annotated[bool, flag("slice.projected")] = False
     step_range: StepRangeOption = None
     step_kernel: StepKernelOption = None
     step_graph: StepGraphOption = False
     grammar: GrammarOption = None
-    devices: Annotated[
-        list[int] | None,
-        part_option(
-            "--device", help="Only this device. May be repeated, like the next four.", metavar="N"
-        ),
-    ] = None
-    streams: Annotated[
-        list[int] | None, part_option("--stream", help="Only this stream.", metavar="N")
-    ] = None
-    ranks: Annotated[
-        list[int] | None, part_option("--rank", help="Only this rank.", metavar="N")
-    ] = None
-    processes: Annotated[
-        list[int] | None, part_option("--process", help="Only this process.", metavar="PID")
-    ] = None
-    threads: Annotated[
-        list[int] | None,
-        part_option(
-            "--thread",
-            help="Only this thread: its calls and the work they launched.",
-            metavar="TID",
-        ),
-    ] = None
-    name: Annotated[
-        str | None,
-        part_option(
-            help="Only events whose name matches this regular expression: kernels, API calls, "
-            "ranges, [memcpy HtoD].",
-            metavar="REGEX",
-        ),
-    ] = None
+    devices: Annotated[list[int] | None, flag("slice.devices")] = None
+    streams: Annotated[list[int] | None, flag("slice.streams")] = None
+    ranks: Annotated[list[int] | None, flag("slice.ranks")] = None
+    processes: Annotated[list[int] | None, flag("slice.processes")] = None
+    threads: Annotated[list[int] | None, flag("slice.threads")] = None
+    name: Annotated[str | None, flag("slice.name")] = None

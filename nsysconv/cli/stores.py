@@ -1,50 +1,14 @@
 """The commands `nsysconv runs`, `nsysconv history` and `nsysconv forget`: the runs of a store."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Annotated, Any
 
-import typer
-
 from nsysconv import api
 from nsysconv.cli import flags
-from nsysconv.cli.flags import (
-    BriefOption,
-    FormatOption,
-    OutputOption,
-    StepFlags,
-    examples,
-    takes,
-    what_option,
-)
+from nsysconv.cli.flags import BriefOption, FormatOption, OutputOption, StepFlags, flag, takes
 from nsysconv.cli.runtime import say
 
-StoreArgument = Annotated[
-    str,
-    typer.Argument(metavar="STORE", help="Store: a file or a database (postgresql://HOST/NAME)."),
-]
-
-RUNS_EXAMPLES = examples(
-    ("nsysconv runs runs.db", "the names for STORE@RUN, STORE@LABEL and STORE@ID"),
-    ("nsysconv runs runs.db -f json", "the same as JSON"),
-    ("nsysconv runs runs.db -o runs.csv", "the same as a CSV file"),
-)
-
-FORGET_EXAMPLES = examples(
-    (
-        "nsysconv forget runs.db --keep 200 --dry-run",
-        "list all runs but the newest 200, and remove nothing",
-    ),
-    ("nsysconv forget runs.db --older-than 90d", "keep the runs of the last 90 days"),
-    ("nsysconv forget runs.db branch=fix-7 nightly-3", "runs by tag, label or number"),
-)
-
-HISTORY_EXAMPLES = examples(
-    ("nsysconv history runs.db", "steps, kernels and window: their level, and since when"),
-    ("nsysconv history runs.db 'kernels[/gemm/].avg_ns' --last 100", "kernels, the newest runs"),
-    ("nsysconv history runs.db@branch=main -f json", "runs with a tag, as JSON"),
-)
+StoreArgument = Annotated[str, flag("shared.store")]
 
 
 def runs(
@@ -62,39 +26,16 @@ def runs(
 class ForgetFlags:
     """The flags of `forget`: the keywords of the function, but for what they are by default."""
 
-    older_than: Annotated[
-        str | None,
-        what_option(
-            help="Remove runs recorded longer ago: 12h, 90d, 4w.", metavar="AGE", show_default=False
-        ),
-    ] = None
-    keep: Annotated[
-        int | None,
-        what_option(help="Keep the newest N of these runs.", metavar="N", min=0),
-    ] = None
-    never: Annotated[
-        list[str] | None,
-        what_option(
-            help="Keep profiles with this label, besides those labeled baseline. May be repeated.",
-            metavar="LABEL",
-        ),
-    ] = None
-    dry_run: Annotated[
-        bool, what_option("--dry-run", help="Show what would be removed, and remove nothing.")
-    ] = False
+    older_than: Annotated[str | None, flag("forget.older_than")] = None
+    keep: Annotated[int | None, flag("forget.keep")] = None
+    never: Annotated[list[str] | None, flag("forget.never")] = None
+    dry_run: Annotated[bool, flag("forget.dry_run")] = False
 
 
 @takes(ForgetFlags)
 def forget(
     store: StoreArgument,
-    which: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[RUN|LABEL|ID|KEY=VALUE]...",
-            help="Runs or profiles to remove, also last:N. Default: all runs, if --older-than or --keep "
-            "is given.",
-        ),
-    ] = None,
+    which: Annotated[list[str] | None, flag("forget.which")] = None,
     format: FormatOption = None,  # noqa: A002
     output: OutputOption = None,
     **chosen: Any,
@@ -110,9 +51,7 @@ def forget(
 class HistoryFlags(StepFlags):
     """The flags of `history`: which runs it takes, what a step is, and what is shown."""
 
-    last: Annotated[
-        int | None, what_option(help="Take the newest N runs only.", metavar="N", min=1)
-    ] = None
+    last: Annotated[int | None, flag("history.last")] = None
     limit: flags.LimitOption = None
     wide: flags.WideOption = False
     brief: BriefOption = False
@@ -120,21 +59,8 @@ class HistoryFlags(StepFlags):
 
 @takes(HistoryFlags)
 def history(
-    store: Annotated[
-        str,
-        typer.Argument(
-            metavar="STORE",
-            help="Store, or some of its runs: STORE@KEY=VALUE, STORE@last:N.",
-        ),
-    ],
-    metrics: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[REPORT.COLUMN]...",
-            help="Columns of reports, of all rows or of those whose name matches: "
-            "'kernels[/gemm/].avg_ns'. Default: step period, kernels and window.",
-        ),
-    ] = None,
+    store: Annotated[str, flag("history.store")],
+    metrics: Annotated[list[str] | None, flag("history.metrics")] = None,
     format: FormatOption = None,  # noqa: A002
     output: OutputOption = None,
     **asked: Any,

@@ -23,7 +23,6 @@ from nsysconv.queries.split import SPLIT_RANK, place_of_totals, place_values, ra
 from nsysconv.report import MISSING
 from nsysconv.timeline.arrays import blocks, counts, distinct, sums, take
 from nsysconv.timeline.events import OpKind
-from nsysconv.timeline.steps import STEP_FACTS
 from nsysconv.timeline.timeline import Timeline, first_ops
 from nsysconv.timeline.totals import API_CALL, combine_by, totals
 
@@ -95,14 +94,7 @@ def compute(timeline: Timeline, request: Request) -> Result:
     return with_per_step(values, timeline, request, {"per_step_ns": "api_sum_ns"})
 
 
-API_VS_KERNEL = Query(
-    title="API time vs. GPU time",
-    needs={Fact.API_CALLS},
-    uses={Fact.API_LINKS, Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, *STEP_FACTS},
-    totals={Fact.API_TOTALS},
-    columns=COLUMNS,
-    compute=compute,
-)
+API_VS_KERNEL = Query(columns=COLUMNS, compute=compute)
 
 
 def _from_events(timeline: Timeline, split: str | None) -> ColumnValues:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
 from nsysconv.queries.columns import (
     count_column,
@@ -24,11 +23,7 @@ from nsysconv.timeline.clock_offsets import time_of_day
 from nsysconv.timeline.collective_groups import CollectiveGrouper
 from nsysconv.timeline.collective_messages import Message, bus_factor
 from nsysconv.timeline.collective_transfers import Transfers, transfers
-from nsysconv.timeline.collectives import (
-    CollectiveCalls,
-    UnmatchedKernels,
-    collective_kernels,
-)
+from nsysconv.timeline.collectives import CollectiveCalls, UnmatchedKernels, collective_kernels
 from nsysconv.timeline.timeline import Timeline
 
 _OVER_RANKS = "null: no other rank recorded them"
@@ -210,10 +205,5 @@ def _parted_by(matched: Transfers) -> str:
 
 
 COLLECTIVES = Query(
-    title="Collectives by operation and size",
-    needs={Fact.KERNELS},
-    uses={Fact.COLLECTIVES, Fact.RANKS, Fact.UTC},
-    options=(RULES,),
-    columns=COLUMNS,
-    over_ranks=OverRanks(partial, _CollectiveRows),
+    options=(RULES,), columns=COLUMNS, over_ranks=OverRanks(partial, _CollectiveRows)
 )

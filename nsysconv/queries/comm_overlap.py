@@ -8,7 +8,7 @@ from typing import Any
 from nsysconv.facts import Fact
 from nsysconv.queries import kernel_categories
 from nsysconv.queries.columns import BY_DEVICE, WINDOW, duration_column, values_by_column
-from nsysconv.queries.contract import GPU_OP_FACTS, Array, ColumnValues, Query, Request
+from nsysconv.queries.contract import Array, ColumnValues, Query, Request
 from nsysconv.report import Column, Unit
 from nsysconv.timeline.arrays import percent
 from nsysconv.timeline.events import OpKind
@@ -81,14 +81,7 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
     return values_by_column(rows, COLUMNS[1:])
 
 
-COMM_OVERLAP = Query(
-    title="Overlap of communication and computation",
-    needs={Fact.KERNELS},
-    uses=GPU_OP_FACTS,
-    options=(kernel_categories.RULES,),
-    columns=COLUMNS,
-    compute=compute,
-)
+COMM_OVERLAP = Query(options=(kernel_categories.RULES,), columns=COLUMNS, compute=compute)
 
 
 def _row(timeline: Timeline, device: int, talks: Array) -> dict[str, Any]:

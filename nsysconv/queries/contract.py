@@ -13,6 +13,7 @@ from nsysconv.facts import Fact
 from nsysconv.notes import Note
 from nsysconv.report import Column, ProfileRef
 from nsysconv.timeline.slices import ANY_STEPS, StepRule
+from nsysconv.timeline.steps import STEP_FACTS
 from nsysconv.timeline.timeline import Timeline
 
 Array = np.ndarray
@@ -25,6 +26,15 @@ GPU_OP_FACTS = frozenset(
 """Facts that reports on all GPU operations use besides kernels."""
 CALL_FACTS = frozenset({Fact.API_CALLS, Fact.API_LINKS})
 """API calls, and which GPU operations they launched."""
+FACT_GROUPS = {
+    "gpu_ops": GPU_OP_FACTS,
+    "calls": CALL_FACTS,
+    "steps": STEP_FACTS,
+    "host": STEP_FACTS
+    | {Fact.DIRECTIVES, Fact.PYTHON_FUNCTIONS, Fact.OSRT_CALLS, Fact.SCHEDULING}
+    | {Fact.DEVICES, Fact.OVERHEAD},
+}
+"""Words that reports.toml has for several facts; `host` says what the host did besides its calls."""
 
 
 @dataclass(frozen=True)
@@ -112,25 +122,27 @@ class Query:
     """A report: what it shows, which facts it needs, its columns, and how they are computed.
 
     `compute` returns the values of all columns but `profile`; of a large profile, another report may be
-    computed on another thread from the same time line. Without all facts of `needs`, or those that it
-    returns for the report's options, and one of `any_of` (where it has some) there is no report; `uses`
-    are further facts, whose columns are null, or whose notes apply, where they are missing. `totals`
-    answer for a whole profile in place of `needs`, as far as they go. `options` are choices that only
-    this report has. A report with `views` has another title and other columns by the value of its option
-    `by`, or where an option of the view's name is on; the first are its own. A report on all profiles of
-    a run has `over_ranks` in place of `compute`.
+    computed on another thread from the same time line. `options` are choices that only this report has. A
+    report with `views` has another title and other columns by the value of its option `by`, or where an
+    option of the view's name is on; the first are its own. A report on all profiles of a run has
+    `over_ranks` in place of `compute`.
+
+    reports.toml has the title and the facts. Without all facts of `needs`, or those that it returns for
+    the report's options, and one of `any_of` (where it has some) there is no report; `uses` are further
+    facts, whose columns are null, or whose notes apply, where they are missing. `totals` answer for a
+    whole profile in place of `needs`, as far as they go.
     """
 
-    title: str
     columns: tuple[Column, ...]
     compute: Callable[[Timeline, Request], ColumnValues | Result] | None = None
+    options: tuple[Option, ...] = ()
+    views: Mapping[str, View] = field(default_factory=dict)
+    over_ranks: OverRanks | None = None
+    title: str = ""
     needs: Needs = frozenset()
     any_of: AbstractSet[Fact] = frozenset()
     uses: AbstractSet[Fact] = frozenset()
     totals: AbstractSet[Fact] = frozenset()
-    options: tuple[Option, ...] = ()
-    views: Mapping[str, View] = field(default_factory=dict)
-    over_ranks: OverRanks | None = None
 
     @property
     def every_column(self) -> tuple[Column, ...]:

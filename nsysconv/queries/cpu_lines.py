@@ -6,7 +6,6 @@ from collections import Counter
 from typing import Any
 
 from nsysconv.errors import NotRecorded
-from nsysconv.facts import Fact
 from nsysconv.queries.columns import (
     bytes_column,
     count_column,
@@ -88,9 +87,4 @@ def _percent(part: int | None, whole: int | None) -> float | None:
     return None if part is None or not whole else 100 * part / whole
 
 
-CPU_LINES = Query(
-    title="Host time by source line",
-    needs={Fact.CPU_LINES},
-    columns=COLUMNS,
-    compute=compute,
-)
+CPU_LINES = Query(columns=COLUMNS, compute=compute)

@@ -91,12 +91,7 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
     return values_by_column(rows, COLUMNS[1:])
 
 
-DEVICES = Query(
-    title="Devices and their peaks",
-    uses={Fact.DEVICES, Fact.RANKS},
-    columns=COLUMNS,
-    compute=compute,
-)
+DEVICES = Query(columns=COLUMNS, compute=compute)
 
 
 def _row(timeline: Timeline, described: dict[str, Any]) -> dict[str, Any]:

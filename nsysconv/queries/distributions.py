@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from nsysconv.errors import UsageError
-from nsysconv.facts import Fact
 from nsysconv.queries.columns import (
     DEVICE,
     PID,
@@ -25,17 +24,7 @@ from nsysconv.queries.columns import (
     rows_at,
     sum_column,
 )
-from nsysconv.queries.contract import (
-    CALL_FACTS,
-    GPU_OP_FACTS,
-    ColumnValues,
-    Option,
-    OverRanks,
-    Query,
-    Request,
-    Result,
-    View,
-)
+from nsysconv.queries.contract import ColumnValues, Option, OverRanks, Query, Request, Result, View
 from nsysconv.queries.event_lanes import kernel_ids_of
 from nsysconv.queries.split import BY_SPLIT, split_rows, spread_columns
 from nsysconv.regex import regular_expression
@@ -146,9 +135,6 @@ def _histogram(timeline: Timeline, request: Request) -> ColumnValues:
 
 
 CUDA_GPU_KERN_HIST = Query(
-    title="Durations of kernels",
-    needs={Fact.KERNELS},
-    uses={Fact.DEVICES},
     options=(Option("name", None, _NAME.format("kernels", "all")),),
     columns=_HISTOGRAM,
     compute=_histogram,
@@ -251,9 +237,6 @@ _BY = Option(
 )
 _OVER_RANKS = {"instance": View("Pace over ranks", _BY_INSTANCE)}
 CUDA_GPU_KERN_PACE = Query(
-    title="Pace of kernels",
-    needs={Fact.KERNELS},
-    uses={Fact.DEVICES, Fact.RANKS},
     options=(Option("name", None, _NAME.format("kernels", _MOST)), _BY),
     columns=_BY_RANK,
     views={"rank": View("Pace of kernels", _BY_RANK), **_OVER_RANKS},
@@ -261,18 +244,12 @@ CUDA_GPU_KERN_PACE = Query(
 )
 NVTX_PACE = replace(
     CUDA_GPU_KERN_PACE,
-    title="Pace of ranges",
     views={"rank": View("Pace of ranges", _BY_RANK), **_OVER_RANKS},
-    needs={Fact.RANGES},
-    uses={Fact.RANKS},
     options=(Option("name", None, _NAME.format("ranges", _MOST)), _BY),
     over_ranks=OverRanks(partial(_pace, partial(_ranges, projected=False)), _Rows),
 )
 NVTX_GPU_PROJ_PACE = replace(
     NVTX_PACE,
-    title="Pace of ranges on the GPU",
     views={"rank": View("Pace of ranges on the GPU", _BY_RANK), **_OVER_RANKS},
-    needs={Fact.RANGES, Fact.API_LINKS},
-    uses={Fact.RANKS, *GPU_OP_FACTS, *CALL_FACTS},
     over_ranks=OverRanks(partial(_pace, partial(_ranges, projected=True)), _Rows),
 )

@@ -9,17 +9,9 @@ from typing import Any
 import numpy as np
 
 from nsysconv.codes import COMMUNICATION
-from nsysconv.facts import Fact
-from nsysconv.queries.columns import (
-    PROFILE,
-    count_column,
-    duration_column,
-    key_column,
-    sum_column,
-)
+from nsysconv.queries.columns import PROFILE, count_column, duration_column, key_column, sum_column
 from nsysconv.queries.contract import Array, Query, Request, Result
 from nsysconv.queries.event_lanes import (
-    FACTS,
     KIND,
     KINDS,
     Labels,
@@ -128,13 +120,7 @@ def compute(timeline: Timeline, request: Request) -> Result:
     return Result(values, len(order))
 
 
-EVENT_DURATIONS = Query(
-    title="Durations of events by name",
-    needs={Fact.KERNELS},
-    uses=FACTS,
-    columns=COLUMNS,
-    compute=compute,
-)
+EVENT_DURATIONS = Query(columns=COLUMNS, compute=compute)
 
 
 def _communicating(timeline: Timeline, request: Request, named: Labels) -> set[int]:

@@ -19,12 +19,11 @@ from nsysconv.queries.columns import (
     duration_column,
     values_by_column,
 )
-from nsysconv.queries.contract import CALL_FACTS, Array, Option, Query, Request, Result
+from nsysconv.queries.contract import Array, Option, Query, Request, Result
 from nsysconv.queries.steps import OCCURRENCE, STEP, identity, steps_of
 from nsysconv.report import Column, Unit
 from nsysconv.timeline.arrays import distinct
 from nsysconv.timeline.idle import window
-from nsysconv.timeline.steps import STEP_FACTS
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.utilization import Utilization, utilization
 from nsysconv.timeline.windows import Window
@@ -94,9 +93,6 @@ def compute(timeline: Timeline, request: Request) -> Result:
 
 
 GPU_UTILIZATION = Query(
-    title="GPU utilization, SM efficiency and occupancy",
-    needs={Fact.KERNELS},
-    uses={Fact.GRAPH_LAUNCHES, Fact.DEVICES, Fact.RANKS, *CALL_FACTS, *STEP_FACTS},
     options=(Option("by", "device", "Rows per device (device), or per step and device (step)."),),
     columns=COLUMNS,
     compute=compute,

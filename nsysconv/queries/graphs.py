@@ -11,16 +11,7 @@ from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
 from nsysconv.queries import columns
 from nsysconv.queries.columns import count_column, duration_column, key_column, rows_at, sum_column
-from nsysconv.queries.contract import (
-    CALL_FACTS,
-    GPU_OP_FACTS,
-    Array,
-    Option,
-    Query,
-    Request,
-    Result,
-    View,
-)
+from nsysconv.queries.contract import Array, Option, Query, Request, Result, View
 from nsysconv.queries.event_lanes import labels_of_ops, op_labels
 from nsysconv.report import MISSING, Column, Unit
 from nsysconv.timeline.arrays import (
@@ -234,12 +225,6 @@ def _plain(column: Any) -> list[Any]:
 
 
 GRAPHS = Query(
-    title="Graphs",
-    any_of={Fact.GRAPH_LAUNCHES, Fact.GRAPH_NODES, Fact.API_LINKS},
-    uses={
-        *(Fact.KERNELS, Fact.GRAPH_NODES, Fact.RANKS, Fact.OPERATORS, Fact.RANGES),
-        *(*GPU_OP_FACTS, *CALL_FACTS),
-    },
     options=(Option("by", "graph", "Rows per graph (graph), or per graph and kernel (kernel)."),),
     columns=COLUMNS,
     views=_VIEWS,

@@ -6,7 +6,6 @@ from collections import Counter
 
 import numpy as np
 
-from nsysconv.facts import Fact
 from nsysconv.queries.columns import count_column, key_column, rows_at
 from nsysconv.queries.contract import ColumnValues, Query, Request
 from nsysconv.report import Column, Unit
@@ -83,10 +82,4 @@ def _while_waited_for(timeline: Timeline, request: Request) -> Counter[tuple[str
     return found
 
 
-HOST_FUNCTIONS = Query(
-    title="Functions that the host ran, by samples",
-    needs={Fact.CPU_SAMPLES},
-    uses={Fact.KERNELS, Fact.API_LINKS, Fact.OVERHEAD, Fact.THREADS},
-    columns=COLUMNS,
-    compute=compute,
-)
+HOST_FUNCTIONS = Query(columns=COLUMNS, compute=compute)

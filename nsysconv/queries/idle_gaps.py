@@ -11,7 +11,6 @@ import numpy as np
 
 from nsysconv import schema
 from nsysconv.codes import DIRECTIONS
-from nsysconv.facts import Fact
 from nsysconv.queries.columns import (
     BY_DEVICE,
     WINDOW,
@@ -31,17 +30,9 @@ from nsysconv.timeline import host_activity, idle
 from nsysconv.timeline.arrays import Array, blocks, counts, decade, distinct, factorize, sums
 from nsysconv.timeline.dependencies import Waits, blocked_by
 from nsysconv.timeline.events import OpKind
-from nsysconv.timeline.steps import STEP_FACTS
 from nsysconv.timeline.timeline import Timeline
 
 K = TypeVar("K", bound=Hashable)
-
-HOST_FACTS = {
-    *(Fact.DIRECTIVES, Fact.PYTHON_FUNCTIONS, Fact.OSRT_CALLS, Fact.SCHEDULING),
-    *(Fact.DEVICES, Fact.OVERHEAD),
-    *STEP_FACTS,
-}
-"""Facts that describe what the host did in a gap, besides its API calls."""
 
 _KIND = key_column(
     "kind",
@@ -144,13 +135,7 @@ def compute(timeline: Timeline, request: Request) -> Result:
     return Result(rows_at(columns, np.lexsort((start, -dur))), total)
 
 
-IDLE_GAPS = Query(
-    title="Idle gaps, longest first",
-    needs={Fact.KERNELS},
-    uses={Fact.API_LINKS, Fact.THREADS, *HOST_FACTS},
-    columns=COLUMNS,
-    compute=compute,
-)
+IDLE_GAPS = Query(columns=COLUMNS, compute=compute)
 
 
 def _add(
@@ -310,13 +295,7 @@ def _summary(timeline: Timeline, request: Request) -> Result:
     return with_per_step(rows_at(values, order), timeline, request, {"per_step_ns": "gap_sum_ns"})
 
 
-IDLE_SUMMARY = Query(
-    title="Idle time by length of the gaps and cause",
-    needs={Fact.KERNELS},
-    uses={Fact.API_LINKS, Fact.DEVICES, Fact.OVERHEAD, *STEP_FACTS},
-    columns=_SUMMARY_COLUMNS,
-    compute=_summary,
-)
+IDLE_SUMMARY = Query(columns=_SUMMARY_COLUMNS, compute=_summary)
 
 
 def _add_buckets(rows: DeviceSums, timeline: Timeline, device_gaps: idle.Gaps) -> None:
@@ -407,13 +386,7 @@ def _host(timeline: Timeline, request: Request) -> ColumnValues:
     return rows_at(values, order)
 
 
-IDLE_HOST = Query(
-    title="CPU-bound idle time: what the host did meanwhile",
-    needs={Fact.KERNELS, Fact.API_LINKS, Fact.THREADS},
-    uses={*HOST_FACTS, Fact.CPU_SAMPLES},
-    columns=_HOST_COLUMNS,
-    compute=_host,
-)
+IDLE_HOST = Query(columns=_HOST_COLUMNS, compute=_host)
 
 
 def _add_totals(totals: dict[K, list[int]], entries: Iterable[tuple[K, int, int]]) -> None:

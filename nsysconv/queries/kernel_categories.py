@@ -95,15 +95,7 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
     return rows_at(values, order)
 
 
-KERNEL_CATEGORIES = Query(
-    title="Kernels by kind of work",
-    needs={Fact.KERNELS},
-    uses={Fact.GRAPH_LAUNCHES, Fact.DEVICES},
-    totals={Fact.KERNEL_TOTALS},
-    options=(RULES,),
-    columns=COLUMNS,
-    compute=compute,
-)
+KERNEL_CATEGORIES = Query(options=(RULES,), columns=COLUMNS, compute=compute)
 
 
 def communicates_on(timeline: Timeline, device: int, path: str | None) -> Array:

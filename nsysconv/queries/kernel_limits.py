@@ -18,13 +18,7 @@ from nsysconv.facts import Fact
 from nsysconv.names import plain_kernel
 from nsysconv.notes import Note, Severity
 from nsysconv.queries import metrics
-from nsysconv.queries.columns import (
-    BY_DEVICE,
-    count_column,
-    key_column,
-    ranks_by_group,
-    sum_column,
-)
+from nsysconv.queries.columns import BY_DEVICE, count_column, key_column, ranks_by_group, sum_column
 from nsysconv.queries.contract import Array, ColumnValues, Option, Query, Request, Result
 from nsysconv.report import MISSING, Column, Unit
 from nsysconv.store.location import parse_location, reading
@@ -344,11 +338,4 @@ def _occupancy(
     return result.tolist(), limiter.tolist()
 
 
-KERNEL_LIMITS = Query(
-    title="What limits kernels",
-    any_of={Fact.KERNELS, Fact.METRICS},
-    uses={Fact.DEVICES, Fact.KERNELS, Fact.METRICS},
-    columns=COLUMNS,
-    options=(METRICS_OF,),
-    compute=compute,
-)
+KERNEL_LIMITS = Query(columns=COLUMNS, options=(METRICS_OF,), compute=compute)

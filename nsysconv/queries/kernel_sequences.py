@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from nsysconv.errors import UsageError
-from nsysconv.facts import Fact
 from nsysconv.names import plain_kernel
 from nsysconv.notes import Note, Severity
 from nsysconv.queries.columns import (
@@ -21,7 +20,7 @@ from nsysconv.queries.columns import (
     rows_at,
     sum_column,
 )
-from nsysconv.queries.contract import CALL_FACTS, Array, Option, Query, Request, Result
+from nsysconv.queries.contract import Array, Option, Query, Request, Result
 from nsysconv.queries.operators import NO_OPERATOR
 from nsysconv.report import MISSING, Column, Unit
 from nsysconv.timeline.arrays import by_group, counts, factorize, percent, sums
@@ -214,9 +213,6 @@ def _notes(too_long: int) -> tuple[Note, ...]:
 
 
 KERNEL_SEQUENCES = Query(
-    title="Memory-bound kernel sequences",
-    needs={Fact.KERNELS},
-    uses={Fact.OPERATORS, Fact.RANGES, Fact.THREADS, Fact.DEVICES, *CALL_FACTS},
     options=(Option("least", 2, "Minimum number of times that a sequence runs."),),
     columns=COLUMNS,
     compute=compute,

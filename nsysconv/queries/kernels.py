@@ -39,7 +39,6 @@ from nsysconv.timeline.kernel_categories import (
     tensor_core_use,
     uses_tensor_cores,
 )
-from nsysconv.timeline.steps import STEP_FACTS
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import KERNEL, Total, combine_by, totals
 
@@ -94,10 +93,6 @@ def compute(timeline: Timeline, request: Request) -> Result | ColumnValues:
 
 
 KERNELS = Query(
-    title="Kernels by name",
-    needs={Fact.KERNELS},
-    uses={Fact.DEVICES, *STEP_FACTS},
-    totals={Fact.KERNEL_TOTALS},
     options=(
         Option(
             "by",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from nsysconv.facts import Fact
 from nsysconv.queries.api_vs_kernel import LAUNCH_LATENCY, LAYER, QUEUE_COUNT
 from nsysconv.queries.columns import (
     call_groups,
@@ -113,9 +112,6 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
 
 
 LAUNCH_STATS = Query(
-    title="Launches by API function",
-    needs={Fact.API_CALLS, Fact.API_LINKS},
-    uses={Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.GRAPH_LAUNCHES, Fact.DEVICES},
     options=(
         Option("long_call_ns", 50_000, "Calls longer than this are counted as long."),
         Option("long_queue_ns", 100_000, "Queue times above this are counted as long."),

@@ -23,7 +23,6 @@ from nsysconv.queries.memory_holders import (
     BEFORE,
     KEYS,
     OOMS,
-    SOME_MEMORY,
     failed_rows,
     final_values,
     frame_names,
@@ -34,7 +33,7 @@ from nsysconv.timeline.arrays import counts, sums
 from nsysconv.timeline.intervals import equal_parts
 from nsysconv.timeline.memory import Part, any_thread_sizes, left_out, node_of_events, parts
 from nsysconv.timeline.operator_calls import OperatorCalls, may_have_operators, operator_calls
-from nsysconv.timeline.steps import STEP_FACTS, step_names_at
+from nsysconv.timeline.steps import step_names_at
 from nsysconv.timeline.timeline import Timeline
 
 NO_OPERATOR = "[no operator]"
@@ -178,7 +177,6 @@ _OVER_TIME = (
     bytes_column("max_reserved_bytes", "Peak memory reserved in the bin; null: not recorded."),
 )
 
-_BY_POOL = ("rank", "pid", "device_id", "memory")
 VIEWS = {
     "device": View("Memory by device", (*KEYS, *_OF_POOLS)),
     "operator": View(
@@ -528,9 +526,6 @@ _COMPUTE = {
     "oom": _by_oom,
 }
 MEMORY = Query(
-    title=VIEWS["device"].title,
-    any_of=SOME_MEMORY,
-    uses={*SOME_MEMORY, Fact.OPERATORS, Fact.THREADS, Fact.RANKS, Fact.DEVICES, *STEP_FACTS},
     options=(
         Option(
             "by",

@@ -40,9 +40,6 @@ KEYS = (
 BEFORE = "[before the recording]"
 """The row of what was in use before the events, and has not been seen to be allocated."""
 
-SOME_MEMORY = frozenset({Fact.MEMORY_EVENTS, Fact.MEMORY_BLOCKS})
-"""Facts of which one is enough for reports on memory."""
-
 _LONGEST_STACK = 1000
 _FRAMES = (
     key_column(
@@ -238,11 +235,4 @@ def final_values(timeline: Timeline, part: Part) -> dict[str, Any]:
     return values
 
 
-MEMORY_HOLDERS = Query(
-    title="Memory by allocating function, largest at the peak first",
-    needs={Fact.STACKS},
-    any_of=SOME_MEMORY,
-    uses={*SOME_MEMORY, Fact.RANKS},
-    columns=(*KEYS, *_FRAMES),
-    compute=compute,
-)
+MEMORY_HOLDERS = Query(columns=(*KEYS, *_FRAMES), compute=compute)

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from nsysconv import codes
-from nsysconv.facts import Fact
 from nsysconv.queries.columns import (
     BY_DEVICE,
     code_name,
@@ -72,13 +71,7 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
     return rows_at(values, order)
 
 
-METRICS = Query(
-    title="Metrics by device",
-    needs={Fact.METRICS},
-    uses={Fact.DEVICES},
-    columns=COLUMNS,
-    compute=compute,
-)
+METRICS = Query(columns=COLUMNS, compute=compute)
 
 
 def _groups(timeline: Timeline, samples: dict[str, Array]) -> tuple[Array, list[_Key]]:

@@ -17,7 +17,7 @@ from nsysconv.queries.columns import (
     rows_at,
     sum_column,
 )
-from nsysconv.queries.contract import CALL_FACTS, Array, Query, Request, Result
+from nsysconv.queries.contract import Array, Query, Request, Result
 from nsysconv.queries.operator_groups import TREE, tree_keys, tree_order
 from nsysconv.timeline.arrays import counts, sums
 from nsysconv.timeline.forward_links import backward_of
@@ -190,13 +190,4 @@ def _of_calls(timeline: Timeline, calls: OperatorCalls, modules: ModuleCalls) ->
     return found
 
 
-MODULES = Query(
-    title="Modules as a tree",
-    needs={Fact.PYTHON_FUNCTIONS},
-    uses={
-        *(Fact.OPERATORS, Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.THREADS, Fact.RANKS),
-        *(Fact.FORWARD_LINKS, *CALL_FACTS),
-    },
-    columns=COLUMNS,
-    compute=compute,
-)
+MODULES = Query(columns=COLUMNS, compute=compute)

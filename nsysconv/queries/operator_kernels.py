@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from nsysconv.errors import UsageError
-from nsysconv.facts import Fact
 from nsysconv.queries.columns import (
     BY_DEVICE,
     count_column,
@@ -20,7 +19,7 @@ from nsysconv.queries.columns import (
     statistics_values,
     sum_column,
 )
-from nsysconv.queries.contract import CALL_FACTS, Array, ColumnValues, Option, Query, Request
+from nsysconv.queries.contract import Array, ColumnValues, Option, Query, Request
 from nsysconv.queries.kernels import KERNEL_PCT, TENSOR_CORES
 from nsysconv.queries.operators import NO_OPERATOR
 from nsysconv.report import MISSING, Column, Unit
@@ -185,9 +184,6 @@ def _size(x: int, y: int, z: int) -> str | None:
 
 
 OPERATOR_KERNELS = Query(
-    title="Kernels by operator",
-    needs={Fact.KERNELS},
-    uses={Fact.OPERATORS, Fact.RANGES, Fact.THREADS, Fact.DEVICES, *CALL_FACTS},
     options=(
         Option(
             "by",

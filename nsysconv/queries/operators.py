@@ -21,7 +21,7 @@ from nsysconv.queries.columns import (
     rows_at,
     sum_column,
 )
-from nsysconv.queries.contract import CALL_FACTS, Array, Option, Query, Request, Result, View
+from nsysconv.queries.contract import Array, Option, Query, Request, Result, View
 from nsysconv.queries.operator_groups import TREE, grouped, not_recorded, tree_order
 from nsysconv.queries.operator_rates import (
     RATES,
@@ -430,10 +430,7 @@ def _needs(options: Mapping[str, Any]) -> set[Fact]:
 
 
 OPERATORS = Query(
-    title="Operators by name",
-    any_of={Fact.OPERATORS, Fact.RANGES},
     needs=_needs,
-    uses={Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.THREADS, Fact.RANKS, *CALL_FACTS},
     options=(
         Option(
             "by",

@@ -16,14 +16,13 @@ from nsysconv.queries.columns import (
     values_by_column,
     window_times,
 )
-from nsysconv.queries.contract import GPU_OP_FACTS, Array, ColumnValues, Query, Request
+from nsysconv.queries.contract import Array, ColumnValues, Query, Request
 from nsysconv.report import MISSING, Column, Unit
 from nsysconv.timeline.arrays import blocks, counts, sums
 from nsysconv.timeline.events import GpuOps, OpKind
 from nsysconv.timeline.idle import window
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import (
-    GPU_KINDS,
     KERNEL,
     MEMCPY,
     MEMSET,
@@ -94,14 +93,7 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
     return values_by_column(rows, COLUMNS[1:])
 
 
-OVERVIEW = Query(
-    title="Overview by device",
-    needs={Fact.KERNELS},
-    uses=GPU_OP_FACTS,
-    totals=frozenset(GPU_KINDS),
-    columns=COLUMNS,
-    compute=compute,
-)
+OVERVIEW = Query(columns=COLUMNS, compute=compute)
 
 
 def _row(timeline: Timeline, device: int, names: dict[Any, Any]) -> dict[str, Any]:

@@ -21,14 +21,7 @@ from nsysconv.queries.columns import (
     key_column,
     values_by_column,
 )
-from nsysconv.queries.contract import (
-    CALL_FACTS,
-    GPU_OP_FACTS,
-    Array,
-    ColumnValues,
-    Query,
-    Request,
-)
+from nsysconv.queries.contract import Array, ColumnValues, Query, Request
 from nsysconv.queries.steps import OCCURRENCE
 from nsysconv.report import Column, Unit
 from nsysconv.timeline.account import (
@@ -43,14 +36,8 @@ from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.grammars import grammar
 from nsysconv.timeline.intervals import union
 from nsysconv.timeline.kernel_categories import categories
-from nsysconv.timeline.phase_steps import (
-    OUTSIDE,
-    PhaseSteps,
-    owned,
-    phase_steps,
-    step_numbers,
-)
-from nsysconv.timeline.steps import STEP_FACTS, Steps
+from nsysconv.timeline.phase_steps import OUTSIDE, PhaseSteps, owned, phase_steps, step_numbers
+from nsysconv.timeline.steps import Steps
 from nsysconv.timeline.timeline import Timeline, launches
 from nsysconv.timeline.windows import Window, window_of
 
@@ -307,12 +294,5 @@ def compute_steps(timeline: Timeline, request: Request) -> ColumnValues:
     return values_by_column(rows, STEP_COLUMNS[1:])
 
 
-PHASES = Query(
-    title="Time by phase",
-    needs={Fact.KERNELS},
-    any_of=STEP_FACTS,
-    uses={*GPU_OP_FACTS, *CALL_FACTS, *STEP_FACTS, Fact.OVERHEAD, Fact.RANKS},
-    columns=COLUMNS,
-    compute=compute,
-)
-PHASE_STEPS = replace(PHASES, title="Steps of phases", columns=STEP_COLUMNS, compute=compute_steps)
+PHASES = Query(columns=COLUMNS, compute=compute)
+PHASE_STEPS = replace(PHASES, columns=STEP_COLUMNS, compute=compute_steps)

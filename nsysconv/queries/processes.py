@@ -74,13 +74,7 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
     return values_by_column(rows, COLUMNS[1:])
 
 
-PROCESSES = Query(
-    title="Processes",
-    uses={Fact.API_CALLS, Fact.KERNELS, Fact.THREADS, Fact.RANKS},
-    totals={Fact.API_TOTALS, *GPU_KINDS},
-    columns=COLUMNS,
-    compute=compute,
-)
+PROCESSES = Query(columns=COLUMNS, compute=compute)
 
 
 def _thread_count(calls: ApiCalls, which: Array) -> int:

@@ -7,7 +7,6 @@ from collections import Counter
 import numpy as np
 
 from nsysconv.errors import UsageError
-from nsysconv.facts import Fact
 from nsysconv.queries.columns import BY_DEVICE, count_column, duration_column, key_column
 from nsysconv.queries.contract import Array, ColumnValues, Option, Query, Request
 from nsysconv.report import MISSING, Column, Unit
@@ -117,9 +116,6 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
 
 
 QUEUE_LENGTH = Query(
-    title="Launch queue by stream: waiting launches",
-    needs={Fact.API_CALLS, Fact.API_LINKS},
-    uses={Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.GRAPH_LAUNCHES, Fact.DEVICES},
     options=(
         Option(
             "full",

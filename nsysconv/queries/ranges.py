@@ -22,7 +22,7 @@ from nsysconv.queries.columns import (
     statistics_values,
     sum_column,
 )
-from nsysconv.queries.contract import CALL_FACTS, Array, Option, Query, Request, Result
+from nsysconv.queries.contract import Array, Option, Query, Request, Result
 from nsysconv.report import MISSING, Column, Unit, human
 from nsysconv.timeline import nesting
 from nsysconv.timeline.annotations import (
@@ -175,9 +175,6 @@ def compute(timeline: Timeline, request: Request) -> Result:
 
 
 RANGES = Query(
-    title="Ranges as a tree, and their work on the GPU",
-    needs={Fact.RANGES},
-    uses={Fact.OPERATORS, Fact.KERNELS, Fact.MEMCPYS, Fact.RANKS, *CALL_FACTS},
     options=(
         Option("operators", False, "Include the framework's operators in the same tree."),
         Option(

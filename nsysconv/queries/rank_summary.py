@@ -24,7 +24,7 @@ from nsysconv.queries.columns import (
     values_by_column,
     window_times,
 )
-from nsysconv.queries.contract import GPU_OP_FACTS, Array, OverRanks, Query, Request, Result
+from nsysconv.queries.contract import Array, OverRanks, Query, Request, Result
 from nsysconv.queries.cycles import added_up, cycles_of
 from nsysconv.report import MISSING, Column, ProfileRef, Unit
 from nsysconv.timeline.arrays import OVER_RANKS, distinct, min_median_max, percent, take
@@ -32,9 +32,6 @@ from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.idle import window
 from nsysconv.timeline.intervals import union
 from nsysconv.timeline.timeline import Timeline
-
-ANY_OF = frozenset({Fact.KERNELS, Fact.API_CALLS, Fact.MPI_CALLS})
-
 
 # What lies unevenly on the ranks, by its column; and in words.
 _IMBALANCES = {
@@ -290,10 +287,5 @@ def _copy_sums(timeline: Timeline, rows: Array, dur: Array) -> Row:
 
 
 RANK_SUMMARY = Query(
-    title="Load balance: ranks side by side",
-    any_of=ANY_OF,
-    uses={*GPU_OP_FACTS, *ANY_OF, Fact.THREADS, Fact.RANKS},
-    options=(kernel_categories.RULES,),
-    columns=COLUMNS,
-    over_ranks=OverRanks(partial, _RankRows),
+    options=(kernel_categories.RULES,), columns=COLUMNS, over_ranks=OverRanks(partial, _RankRows)
 )

@@ -4,40 +4,52 @@ from __future__ import annotations
 
 import importlib
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from functools import cache
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from nsysconv.errors import UsageError
 from nsysconv.facts import Fact
-from nsysconv.queries.contract import Option, Query, View
+from nsysconv.queries.contract import FACT_GROUPS, Option, Query, View
 
 
 @dataclass(frozen=True)
 class Entry:
     """The place of a report among others: one table of reports.toml, which says what the fields mean."""
 
+    title: str
     about: str
+    facts: Mapping[str, Any]
     module: str = ""
     section: str = ""
     traits: frozenset[str] = frozenset()
     page: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()
-    needs: str = ""
+    page_needs: str = ""
     limit: int = 0
     formerly: str = ""
 
 
-def _entry(about: str, page: Sequence[str] = (), **others: Any) -> Entry:
-    traits, beside = frozenset(others.pop("is", ())), tuple(others.pop("beside", page))
-    return Entry(about, traits=traits, page=tuple(page), beside=beside, **others)
+def _entry(name: str, section: str = "", **others: Any) -> Entry:
+    page = tuple(others.pop("page", (name,) if section else ()))
+    beside, traits = tuple(others.pop("beside", page)), frozenset(others.pop("is", ()))
+    facts = {key: _facts(others.pop(key)) for key in _FACTS if key in others}
+    return Entry(section=section, page=page, beside=beside, traits=traits, facts=facts, **others)
+
+
+_FACTS = ("needs", "any_of", "uses", "totals")
+
+
+def _facts(words: Iterable[str]) -> frozenset[Fact]:
+    return frozenset().union(*(FACT_GROUPS.get(word) or {Fact(word)} for word in words))
 
 
 _TABLES = tomllib.loads(Path(__file__).with_name("reports.toml").read_text(encoding="utf-8"))
-ENTRIES: Mapping[str, Entry] = {name: _entry(**table) for name, table in _TABLES.items()}
+ENTRIES: Mapping[str, Entry] = {name: _entry(name, **table) for name, table in _TABLES.items()}
 """All reports by name, in the order of lists."""
 
 
@@ -96,11 +108,17 @@ def query(name: str) -> Query:
         raise UsageError(
             f"no report {name!r}", hint=f"{hint}`nsysconv report --list` names them all."
         )
+    return _declared(name)
+
+
+@cache
+def _declared(name: str) -> Query:
     # The one place where modules are imported by a name in a string: a command loads only the reports
     # that it shows. A module declares its report under the report's name in upper case.
-    module = f"nsysconv.queries.{ENTRIES[name].module or name}"
-    declared: Query = getattr(importlib.import_module(module), name.upper())
-    return declared
+    entry = ENTRIES[name]
+    module = importlib.import_module(f"nsysconv.queries.{entry.module or name}")
+    declared: Query = getattr(module, name.upper())
+    return replace(declared, title=entry.title, **entry.facts)
 
 
 def expanded(names: Iterable[str]) -> tuple[str, ...]:

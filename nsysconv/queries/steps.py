@@ -12,14 +12,8 @@ import numpy as np
 from nsysconv.errors import NotRecorded, UsageError, available_hint
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
-from nsysconv.queries.columns import (
-    PID,
-    PROCESS_RANK,
-    PROFILE,
-    duration_column,
-    key_column,
-)
-from nsysconv.queries.contract import CALL_FACTS, Array, Query, Request, Result
+from nsysconv.queries.columns import PID, PROCESS_RANK, PROFILE, duration_column, key_column
+from nsysconv.queries.contract import Array, Query, Request, Result
 from nsysconv.queries.operator_rates import (
     MOST_SUM,
     PEAK_FLOP,
@@ -168,10 +162,6 @@ def compute(timeline: Timeline, request: Request) -> Result:
 
 
 STEPS = Query(
-    title="Step time breakdown: where the time of each step went",
-    uses=STEP_FACTS
-    | CALL_FACTS
-    | {Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.GRAPH_LAUNCHES, Fact.RANKS},
     options=(
         replace(
             PEAK_FLOP,

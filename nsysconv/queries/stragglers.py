@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
 from nsysconv.queries.columns import (
     DEVICE,
@@ -38,11 +37,9 @@ from nsysconv.timeline.collectives import (
     foreign_communicators,
     sends_and_receives,
 )
-from nsysconv.timeline.steps import STEP_FACTS, Steps, steps, uncut_by_slice
+from nsysconv.timeline.steps import Steps, steps, uncut_by_slice
 from nsysconv.timeline.timeline import Timeline
 
-_ANY_OF = {Fact.KERNELS, Fact.MPI_CALLS}
-_USES = {*_ANY_OF, Fact.COLLECTIVES, Fact.RANKS, Fact.UTC, *STEP_FACTS}
 COLUMNS = (
     PROFILE,
     PROCESS_RANK,
@@ -395,14 +392,7 @@ class CollectiveWaits(_Collectives):
         return Waits([row for row, _ in found], by_last, most, lasted)
 
 
-STRAGGLERS = Query(
-    title="Stragglers: ranks that arrive late at collectives",
-    any_of=_ANY_OF,
-    uses=_USES,
-    options=(RULES,),
-    columns=COLUMNS,
-    over_ranks=OverRanks(partial, _Stragglers),
-)
+STRAGGLERS = Query(options=(RULES,), columns=COLUMNS, over_ranks=OverRanks(partial, _Stragglers))
 
 # -- each collective
 
@@ -473,10 +463,5 @@ def _arrival_values(
 
 
 COLLECTIVE_ARRIVALS = Query(
-    title="Arrival skew of collectives: first and last ranks",
-    any_of=_ANY_OF,
-    uses=_USES,
-    options=(RULES,),
-    columns=_ARRIVAL_COLUMNS,
-    over_ranks=OverRanks(partial, _Arrivals),
+    options=(RULES,), columns=_ARRIVAL_COLUMNS, over_ranks=OverRanks(partial, _Arrivals)
 )

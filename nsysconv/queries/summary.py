@@ -19,23 +19,10 @@ from nsysconv.queries.columns import (
     sum_column,
     values_by_column,
 )
-from nsysconv.queries.contract import (
-    CALL_FACTS,
-    GPU_OP_FACTS,
-    Array,
-    OverRanks,
-    Query,
-    Request,
-    Result,
-)
+from nsysconv.queries.contract import Array, OverRanks, Query, Request, Result
 from nsysconv.queries.cycles import added_up, cycles_of
 from nsysconv.report import MISSING, Column, ProfileRef, Unit
-from nsysconv.timeline.account import (
-    GRAPH_LAUNCH,
-    OPERATION_CLASSES,
-    Account,
-    default_account,
-)
+from nsysconv.timeline.account import GRAPH_LAUNCH, OPERATION_CLASSES, Account, default_account
 from nsysconv.timeline.arrays import blocks, counts, distinct, factorize, percent, sums, take
 from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.idle import gaps, window
@@ -385,13 +372,4 @@ def _top(prefix: str, recorded: Sequence[Total]) -> Row:
     return {prefix: top, f"{prefix}_sum_ns": by_name[top]}
 
 
-SUMMARY = Query(
-    title="Where the time went",
-    needs={Fact.KERNELS},
-    uses={*GPU_OP_FACTS, *CALL_FACTS, Fact.OVERHEAD, Fact.THREADS, Fact.RANGES, Fact.OPERATORS},
-    totals=frozenset(
-        {Fact.KERNEL_TOTALS, Fact.API_TOTALS, Fact.MEMORY_TOTALS, Fact.UNIFIED_MEMORY_TOTALS}
-    ),
-    columns=COLUMNS,
-    over_ranks=OverRanks(partial, Rows),
-)
+SUMMARY = Query(columns=COLUMNS, over_ranks=OverRanks(partial, Rows))

@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from nsysconv.facts import Fact
 from nsysconv.queries.columns import BY_DEVICE, WINDOW, duration_column
-from nsysconv.queries.contract import GPU_OP_FACTS, Array, Option, Query, Request, Result
-from nsysconv.queries.idle_gaps import HOST_FACTS, GapNames, activities_of, longest_of
+from nsysconv.queries.contract import Array, Option, Query, Request, Result
+from nsysconv.queries.idle_gaps import GapNames, activities_of, longest_of
 from nsysconv.queries.timeline_events import asked_parts
 from nsysconv.queries.timeline_tiles import FACTOR, TILE_OPTIONS, Grid, levels_that_fit
 from nsysconv.report import MISSING, Column, Unit
@@ -99,9 +98,6 @@ def _shown(
 
 
 TIMELINE_ACCOUNT = Query(
-    title="Time breakdown of each device, piece by piece",
-    needs={Fact.KERNELS},
-    uses={*GPU_OP_FACTS, Fact.API_LINKS, Fact.THREADS, *HOST_FACTS},
     options=(
         Option(
             "parts",
@@ -215,11 +211,4 @@ def _narrowest(pieces: AccountPieces, grid: Grid) -> Tiles:
     return cut_into_tiles(start[kept], end[kept], pieces.place[kept], grid.ends, grid.widths[0])
 
 
-ACCOUNT_TILES = Query(
-    title="Time breakdown of each device in equal time bins",
-    needs={Fact.KERNELS},
-    uses={*GPU_OP_FACTS, Fact.API_LINKS, Fact.OVERHEAD},
-    options=TILE_OPTIONS,
-    columns=_TILE_COLUMNS,
-    compute=_tiles,
-)
+ACCOUNT_TILES = Query(options=TILE_OPTIONS, columns=_TILE_COLUMNS, compute=_tiles)

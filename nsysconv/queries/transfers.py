@@ -28,16 +28,8 @@ from nsysconv.queries.split import (
 )
 from nsysconv.report import MISSING, Column, Unit
 from nsysconv.timeline.arrays import decade, grouped_statistics
-from nsysconv.timeline.steps import STEP_FACTS
 from nsysconv.timeline.timeline import Timeline
-from nsysconv.timeline.totals import (
-    MEMCPY,
-    MIGRATION,
-    CombinedTotal,
-    Total,
-    combine_by,
-    totals,
-)
+from nsysconv.timeline.totals import MEMCPY, MIGRATION, CombinedTotal, Total, combine_by, totals
 
 _DIRECTION = key_column(
     "direction", "Direction of the copy, such as HtoD; `UM ` marks unified-memory page migrations."
@@ -83,14 +75,7 @@ def compute(timeline: Timeline, request: Request) -> Result:
     return with_per_step(values, timeline, request, sums)
 
 
-TRANSFERS = Query(
-    title="Transfers by direction and memory kind",
-    needs={Fact.MEMCPYS},
-    uses={Fact.UNIFIED_MEMORY, Fact.DEVICES, Fact.UNIFIED_MEMORY_TOTALS, *STEP_FACTS},
-    totals={Fact.MEMORY_TOTALS},
-    columns=COLUMNS,
-    compute=compute,
-)
+TRANSFERS = Query(columns=COLUMNS, compute=compute)
 
 
 def _all_copies(timeline: Timeline) -> dict[str, Array]:
@@ -210,10 +195,4 @@ def _sizes(timeline: Timeline, request: Request) -> ColumnValues:
     }
 
 
-TRANSFER_SIZES = Query(
-    title="Transfers by size",
-    needs={Fact.MEMCPYS},
-    uses={Fact.UNIFIED_MEMORY, Fact.DEVICES},
-    columns=_SIZE_COLUMNS,
-    compute=_sizes,
-)
+TRANSFER_SIZES = Query(columns=_SIZE_COLUMNS, compute=_sizes)

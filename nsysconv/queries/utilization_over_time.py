@@ -13,16 +13,7 @@ from nsysconv.errors import UsageError
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
 from nsysconv.queries.columns import BY_DEVICE, WINDOW
-from nsysconv.queries.contract import (
-    GPU_OP_FACTS,
-    Array,
-    ColumnValues,
-    Option,
-    OverRanks,
-    Query,
-    Request,
-    Result,
-)
+from nsysconv.queries.contract import Array, ColumnValues, Option, OverRanks, Query, Request, Result
 from nsysconv.report import MISSING, Column, ProfileRef, Unit
 from nsysconv.timeline.account import OPERATION_CLASSES, operation_classes
 from nsysconv.timeline.arrays import percent
@@ -114,9 +105,6 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
 
 
 UTILIZATION_OVER_TIME = Query(
-    title="Utilization over time",
-    needs={Fact.KERNELS},
-    uses=GPU_OP_FACTS,
     options=(
         Option(
             "bins",
@@ -364,9 +352,6 @@ def _edges(start: int, end: int, shift: int, count: int) -> Array:
 
 
 GPU_TIME_UTIL_MAP = Query(
-    title="Utilization of all ranks over time",
-    needs={Fact.KERNELS},
-    uses={*GPU_OP_FACTS, Fact.RANKS, Fact.UTC},
     options=(
         Option(
             "bins",

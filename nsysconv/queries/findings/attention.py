@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from nsysconv.queries.findings.contract import Found, Measure, Scene, counted
+from nsysconv.queries.findings.contract import Found, Scene, counted
 from nsysconv.queries.findings.operators import (
     launchers,
     of_kernels,
@@ -95,6 +95,3 @@ def _attention(role: Array, batch: Array, stream: Array) -> tuple[Array, Array]:
     first, last = seen[start[before]], seen[end[after]]
     fits &= last - first < _LONGEST
     return first[fits], last[fits]
-
-
-RULES: dict[str, Measure] = {"unfused_attention": unfused_attention}

@@ -14,7 +14,6 @@ from nsysconv.queries.findings.contract import (
     NAMES_CALL,
     NAMES_RANGE,
     Found,
-    Measure,
     Scene,
     counted,
     remaining,
@@ -139,13 +138,6 @@ def host_collectives(scene: Scene) -> Found | None:
     event = event_id("range", int(mine.row[(mine.end - mine.start).argmax()]))
     share = scene.of_window(time)
     return Found(share, time, details, event=event, when=when, names=NAMES_RANGE)
-
-
-RULES: dict[str, Measure] = {
-    "exposed_communication": exposed_communication,
-    "host_collectives": host_collectives,
-    "bucket_size": bucket_size,
-}
 
 
 def straggler(waits: Waits, span_ns: int, exposed: Mapping[str, int]) -> tuple[int, Found]:

@@ -13,7 +13,6 @@ from nsysconv.queries.columns import direction_names, memory_kind_names
 from nsysconv.queries.findings.contract import (
     NAMES_CALL,
     Found,
-    Measure,
     Scene,
     counted,
     remaining,
@@ -161,11 +160,3 @@ def _own_gaps(scene: Scene, gaps: Gaps, rows: Array) -> Iterator[tuple[Array, Ar
         mine = mine[is_meant[row[mine]]]
         asked = timeline.calls.start[owner[mine]]
         yield np.clip(asked, found.start[mine], found.end[mine]), found.end[mine]
-
-
-RULES: dict[str, Measure] = {
-    "copy_bound": copy_bound,
-    "pageable_copies": pageable_copies,
-    "synchronous_copies": synchronous_copies,
-    "small_copies": small_copies,
-}

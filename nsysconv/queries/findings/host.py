@@ -322,13 +322,3 @@ def shared_gpu(scene: Scene) -> Found | None:
     time = scene.window.measure(scene.ops.start, scene.ops.end, others)
     event = scene.longest_op(others)
     return Found(scene.of_window(time), time, {"process_count": len(pids)}, event=event)
-
-
-RULES: dict[str, Measure] = {
-    "failed_calls": failed_calls,
-    "launch_bound": launch_bound,
-    "host_bound": host_bound,
-    "idle_unknown": idle_unknown,
-    "profiler_overhead": profiler_overhead,
-    "shared_gpu": shared_gpu,
-}

@@ -13,7 +13,6 @@ from nsysconv.queries.findings.contract import (
     NAMES_CALL,
     NAMES_RANGE,
     Found,
-    Measure,
     Scene,
     counted,
     remaining,
@@ -187,6 +186,3 @@ def _others(scene: Scene, wait: _Wait, when: Union) -> str:
     name = next((row["name"] for row in rows if (row["pid"], row["tid"]) == top), None)
     shown = f"{top[1]} {shorten(name, _NAME)}" if name else str(top[1])
     return f"; meanwhile thread {shown} ran for {human(others[top], Unit.NS)}"
-
-
-RULES: dict[str, Measure] = {"data_loader": data_loader, "host_wait": host_wait}

@@ -10,7 +10,7 @@ import numpy as np
 from nsysconv.codes import COMMUNICATION
 from nsysconv.errors import NotRecorded
 from nsysconv.names import shorten_kernel
-from nsysconv.queries.findings.contract import Found, Measure, Scene, clipped, counted
+from nsysconv.queries.findings.contract import Found, Scene, clipped, counted
 from nsysconv.queries.kernel_categories import computes
 from nsysconv.report import MISSING
 from nsysconv.timeline.account import GRAPH_LAUNCH
@@ -241,10 +241,3 @@ def _computing(scene: Scene) -> Union:
     ops = scene.ops
     works = computes(ops, scene.of_ops(communicates(scene.timeline)))
     return clipped(ops.start, ops.end, scene.span, works)
-
-
-RULES: dict[str, Measure] = {
-    "one_kernel": one_kernel,
-    "low_parallelism": low_parallelism,
-    "gpu_bound": gpu_bound,
-}

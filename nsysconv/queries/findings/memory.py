@@ -15,7 +15,6 @@ from nsysconv.names import called
 from nsysconv.queries.findings.contract import (
     NAMES_CALL,
     Found,
-    Measure,
     Scene,
     counted,
     remaining,
@@ -210,12 +209,3 @@ def _device_bytes(scene: Scene) -> int:
     if not size:
         raise NotRecorded("findings", ["sizes of GPUs' memories"])
     return int(size)
-
-
-RULES: dict[str, Measure] = {
-    "allocation": allocation,
-    "page_migration": page_migration,
-    "memory_limit": memory_limit,
-    "memory_fragmentation": memory_fragmentation,
-    "memory_growth": memory_growth,
-}

@@ -19,7 +19,6 @@ from nsysconv.names import WAITS, called, shorten_kernel
 from nsysconv.queries.findings.contract import (
     NAMES_CALL,
     Found,
-    Measure,
     Scene,
     clipped,
     counted,
@@ -473,13 +472,3 @@ def launchers(scene: Scene) -> Array:
 
     calls = operator_calls_of(scene)
     return scene.of_ops(node_of_ops(scene.timeline, calls, calls.rows))
-
-
-RULES: dict[str, Measure] = {
-    "host_sync": host_sync,
-    "optimizer_single_tensor": optimizer_single_tensor,
-    "zero_grad": zero_grad,
-    "tensor_cores_unused": tensor_cores_unused,
-    "fp32_matmul": fp32_matmul,
-    "matmul_alignment": matmul_alignment,
-}

@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 
 from nsysconv.errors import NotRecorded
-from nsysconv.queries.findings.contract import Found, Measure, Scene
+from nsysconv.queries.findings.contract import Found, Scene
 from nsysconv.queries.findings.operators import (
     HALF,
     TF32,
@@ -134,10 +134,3 @@ def _in_contiguous(scene: Scene) -> Array:
                 inside[own[held]] = True
     result: Array = inside[scene.of_ops(timeline.owner)] & scene.is_kernel
     return result
-
-
-RULES: dict[str, Measure] = {
-    "tf32_matmul": tf32_matmul,
-    "double_precision": double_precision,
-    "layout_conversions": layout_conversions,
-}

@@ -13,14 +13,7 @@ from nsysconv.names import shorten
 from nsysconv.notes import Note, Severity
 from nsysconv.queries import stragglers
 from nsysconv.queries.columns import values_by_column
-from nsysconv.queries.contract import (
-    CALL_FACTS,
-    GPU_OP_FACTS,
-    OverRanks,
-    Query,
-    Request,
-    Result,
-)
+from nsysconv.queries.contract import OverRanks, Query, Request, Result
 from nsysconv.queries.cycles import cycles_of
 from nsysconv.queries.findings import (
     attention,
@@ -60,24 +53,20 @@ from nsysconv.timeline.idle import window
 from nsysconv.timeline.steps import step_count
 from nsysconv.timeline.timeline import Timeline
 
-RULES: Mapping[str, Measure] = {
-    **start_up.RULES,
-    **host.RULES,
-    **host_waits.RULES,
-    **waits.RULES,
-    **copies.RULES,
-    **memory.RULES,
-    **communication.RULES,
-    **kernels.RULES,
-    **operators.RULES,
-    **precision.RULES,
-    **attention.RULES,
-}
-"""The rules on one device; those on several devices or ranks are in this module's aggregator."""
-
 DEVICE_IMBALANCE, RANK_IMBALANCE, STRAGGLERS = "device_imbalance", "rank_imbalance", "stragglers"
 COLLECTIVE_WAIT, EXPOSED = "collective_wait", "exposed_communication"
 BUCKET_SIZE = "bucket_size"
+_OVER_SEVERAL = (DEVICE_IMBALANCE, RANK_IMBALANCE, STRAGGLERS, COLLECTIVE_WAIT)
+
+_FAMILIES = (start_up, host, host_waits, waits, copies, memory, communication, kernels, operators,
+             precision, attention)  # fmt: skip
+RULES: Mapping[str, Measure] = {
+    name: getattr(family, name)
+    for name in words()
+    for family in _FAMILIES
+    if name not in _OVER_SEVERAL and hasattr(family, name)
+}
+"""The rules on one device, functions of their names; this module's aggregator has the others."""
 
 _MAX_CONCURRENT = 2
 _LONGEST_LABEL = 24
@@ -543,17 +532,4 @@ def _of_one(rule: Words, found: Found) -> str:
 _OVER_DEVICES = frozenset(reports_that_are("split")) - {"api_vs_kernel"}
 
 
-FINDINGS = Query(
-    title="Bottlenecks",
-    any_of={
-        Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.UNIFIED_MEMORY, Fact.GRAPH_LAUNCHES,
-        Fact.API_CALLS, Fact.RANGES, Fact.OPERATORS,
-    },
-    totals=frozenset({Fact.KERNEL_TOTALS}),
-    uses={
-        *GPU_OP_FACTS, *CALL_FACTS, Fact.THREADS, Fact.RANGES, Fact.OPERATORS, Fact.OVERHEAD,
-    },
-    options=OPTIONS,
-    columns=COLUMNS,
-    over_ranks=OverRanks(partial, Findings),
-)  # fmt: skip
+FINDINGS = Query(options=OPTIONS, columns=COLUMNS, over_ranks=OverRanks(partial, Findings))

@@ -11,14 +11,7 @@ import numpy as np
 
 from nsysconv.facts import Fact
 from nsysconv.names import LAUNCHES, WAITS, called, shorten
-from nsysconv.queries.findings.contract import (
-    NAMES_CALL,
-    Found,
-    Measure,
-    Scene,
-    remaining,
-    uncovered,
-)
+from nsysconv.queries.findings.contract import NAMES_CALL, Found, Scene, remaining, uncovered
 from nsysconv.queries.findings.host import mostly
 from nsysconv.report import Unit, human
 from nsysconv.timeline.annotations import operators, ranges, which_named
@@ -289,11 +282,3 @@ def _compiling(scene: Scene) -> Union:
             found, *(take(each, np.flatnonzero(mine)) for each in (spans.start, spans.end))
         )
     return found
-
-
-RULES: dict[str, Measure] = {
-    "start_up": start_up,
-    "tear_down": tear_down,
-    "module_loading": module_loading,
-    "warm_up": warm_up,
-}

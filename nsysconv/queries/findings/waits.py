@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from nsysconv.names import WAITS, called, shorten_kernel
-from nsysconv.queries.findings.contract import NAMES_CALL, Found, Measure, Scene, counted
+from nsysconv.queries.findings.contract import NAMES_CALL, Found, Scene, counted
 from nsysconv.report import MISSING, Unit, human
 from nsysconv.threads import cached_in
 from nsysconv.timeline.account import op_name
@@ -209,10 +209,3 @@ def _stream_of(scene: Scene, gaps: Gaps, cost: Array) -> str:
     return (
         f"; {human(int(spent[top]), Unit.NS)} of it before operations of stream {int(streams[top])}"
     )
-
-
-RULES: dict[str, Measure] = {
-    "sync_each_kernel": sync_each_kernel,
-    "sync_small_copies": sync_small_copies,
-    "queue_wait": queue_wait,
-}

@@ -21,7 +21,7 @@ from nsysconv.queries.columns import (
     duration_column,
     memory_kind_names,
 )
-from nsysconv.queries.contract import CALL_FACTS, Array, Option, Query, Request, Result
+from nsysconv.queries.contract import Array, Option, Query, Request, Result
 from nsysconv.queries.rules.answers import counted, duration, found, none_of, nothing_found
 from nsysconv.report import MISSING, Column, Unit, human
 from nsysconv.timeline.arrays import distinct
@@ -81,13 +81,7 @@ def _waits_in_words(dur: Array, call_count: int) -> Note:
     )
 
 
-CUDA_API_SYNC = Query(
-    title="Synchronizing calls that wait for a device or a stream, longest first",
-    needs={Fact.API_CALLS},
-    uses={Fact.THREADS},
-    columns=_WAIT_COLUMNS,
-    compute=_waiting_calls,
-)
+CUDA_API_SYNC = Query(columns=_WAIT_COLUMNS, compute=_waiting_calls)
 
 # -- copies and memsets
 
@@ -254,13 +248,7 @@ def _async_copies(timeline: Timeline, request: Request) -> Result:
     )
 
 
-CUDA_MEMCPY_ASYNC = Query(
-    title="Asynchronous copies of pageable memory, longest first",
-    needs={Fact.MEMCPYS, *CALL_FACTS},
-    uses={Fact.DEVICES},
-    columns=_ASYNC_COLUMNS,
-    compute=_async_copies,
-)
+CUDA_MEMCPY_ASYNC = Query(columns=_ASYNC_COLUMNS, compute=_async_copies)
 
 # -- copies by functions that make the host wait for them
 
@@ -303,9 +291,6 @@ def _copy_count(timeline: Timeline) -> int:
 
 
 CUDA_MEMCPY_SYNC = Query(
-    title="Synchronous copies, longest first",
-    needs={Fact.MEMCPYS, *CALL_FACTS},
-    uses={Fact.DEVICES},
     options=(
         Option(
             "min_bytes",
@@ -345,10 +330,4 @@ def _sync_sets(timeline: Timeline, request: Request) -> Result:
     )
 
 
-CUDA_MEMSET_SYNC = Query(
-    title="Synchronous memsets of pinned or managed memory, longest first",
-    needs={Fact.MEMSETS, *CALL_FACTS},
-    uses={Fact.DEVICES},
-    columns=_SET_COLUMNS,
-    compute=_sync_sets,
-)
+CUDA_MEMSET_SYNC = Query(columns=_SET_COLUMNS, compute=_sync_sets)

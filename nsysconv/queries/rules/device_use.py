@@ -10,7 +10,6 @@ import numpy as np
 
 from nsysconv import schema
 from nsysconv.errors import UsageError
-from nsysconv.facts import Fact
 from nsysconv.notes import Note
 from nsysconv.queries.columns import (
     DEVICE,
@@ -31,9 +30,6 @@ from nsysconv.timeline.idle import window
 from nsysconv.timeline.intervals import Union, union, union_with
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.windows import Window
-
-_NEEDS = {Fact.KERNELS}
-_USES = {Fact.OVERHEAD, Fact.API_LINKS, Fact.DEVICES}
 
 
 @dataclass(frozen=True)
@@ -187,9 +183,6 @@ def _neighbors(ops: GpuOps, low: Array, high: Array) -> dict[str, Array]:
 
 
 GPU_GAPS = Query(
-    title="GPU gaps: times in which a process did not use a device, longest first",
-    needs=_NEEDS,
-    uses=_USES,
     options=(Option("gap", 500.0, "List gaps of at least this many milliseconds."),),
     columns=_GAP_COLUMNS,
     compute=_gaps,
@@ -314,9 +307,6 @@ def _ops_inside(
 
 
 GPU_TIME_UTIL = Query(
-    title="Low GPU utilization: times in which a process used a device little, lowest first",
-    needs=_NEEDS,
-    uses=_USES,
     options=(
         Option("threshold", 50.0, "List chunks with a utilization below this percentage."),
         Option(

@@ -15,19 +15,9 @@ from nsysconv.queries.stats import cuda_names, summaries
 from nsysconv.report import MISSING
 from nsysconv.timeline.arrays import factorize
 from nsysconv.timeline.timeline import Timeline
-from nsysconv.timeline.totals import (
-    API_CALL,
-    GPU_KINDS,
-    KERNEL,
-    MEMCPY,
-    MEMSET,
-    MIGRATION,
-    Total,
-    totals,
-)
+from nsysconv.timeline.totals import API_CALL, KERNEL, MEMCPY, MEMSET, MIGRATION, Total, totals
 
 _MEMORY_KINDS = (MEMCPY, MIGRATION, MEMSET)
-_MEMORY_FACTS = {Fact.MEMSETS, Fact.UNIFIED_MEMORY, Fact.UNIFIED_MEMORY_TOTALS}
 
 
 # -- rows
@@ -158,7 +148,6 @@ _CATEGORY = key_column("category", "CUDA_API, CUDA_KERNEL or MEMORY_OPER.")
 _OPERATION = key_column("operation", "Name of the function or kernel, or the memory operation.")
 
 CUDA_API_SUM = summaries.table(
-    "CUDA API Summary",
     summaries.time_columns(
         "api",
         count_column("call_count", "Number of calls."),
@@ -166,19 +155,13 @@ CUDA_API_SUM = summaries.table(
     ),
     _call_rows,
     order=list,  # `_call_rows` has an order of its own
-    needs={Fact.API_CALLS},
-    totals={Fact.API_TOTALS},
 )
 CUDA_GPU_KERN_SUM = summaries.table(
-    "CUDA GPU Kernel Summary",
     summaries.time_columns("kernel", _KERNEL_COUNT, _KERNEL_NAME),
     _kernel_rows,
-    needs={Fact.KERNELS},
-    totals={Fact.KERNEL_TOTALS},
     options=cuda_names.KERNEL_OPTIONS,
 )
 CUDA_GPU_KERN_GB_SUM = summaries.table(
-    "CUDA GPU Kernel/Grid/Block Summary",
     summaries.time_columns(
         "kernel",
         _KERNEL_COUNT,
@@ -187,27 +170,15 @@ CUDA_GPU_KERN_GB_SUM = summaries.table(
         _KERNEL_NAME,
     ),
     _kernel_size_rows,
-    needs={Fact.KERNELS},
     options=cuda_names.KERNEL_OPTIONS,
 )
 CUDA_GPU_MEM_TIME_SUM = summaries.table(
-    "CUDA GPU MemOps Summary (by Time)",
-    summaries.time_columns("memory_op", _MEMORY_COUNT, _MEMORY_NAME),
-    _memory_time_rows,
-    needs={Fact.MEMCPYS},
-    uses=_MEMORY_FACTS,
-    totals={Fact.MEMORY_TOTALS},
+    summaries.time_columns("memory_op", _MEMORY_COUNT, _MEMORY_NAME), _memory_time_rows
 )
 CUDA_GPU_MEM_SIZE_SUM = summaries.table(
-    "CUDA GPU MemOps Summary (by Size)",
-    summaries.size_columns(_MEMORY_COUNT, _MEMORY_NAME),
-    _memory_size_rows,
-    needs={Fact.MEMCPYS},
-    uses=_MEMORY_FACTS,
-    totals={Fact.MEMORY_TOTALS},
+    summaries.size_columns(_MEMORY_COUNT, _MEMORY_NAME), _memory_size_rows
 )
 CUDA_GPU_SUM = summaries.table(
-    "CUDA GPU Summary (Kernels/MemOps)",
     summaries.time_columns(
         "gpu_op",
         count_column("gpu_op_count", "Number of kernels or memory operations."),
@@ -216,13 +187,9 @@ CUDA_GPU_SUM = summaries.table(
     ),
     _gpu_rows,
     notes=_missing_rows_notes,
-    needs={Fact.KERNELS},
-    uses={Fact.MEMCPYS, *_MEMORY_FACTS},
-    totals={Fact.KERNEL_TOTALS, Fact.MEMORY_TOTALS},
     options=cuda_names.KERNEL_OPTIONS,
 )
 CUDA_API_GPU_SUM = summaries.table(
-    "CUDA Summary (API/Kernels/MemOps)",
     summaries.time_columns(
         "activity",
         count_column("activity_count", "Number of calls, kernels or operations."),
@@ -231,8 +198,5 @@ CUDA_API_GPU_SUM = summaries.table(
     ),
     _activity_rows,
     notes=_missing_rows_notes,
-    needs={Fact.API_CALLS},
-    uses={Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.UNIFIED_MEMORY, *GPU_KINDS},
-    totals={Fact.API_TOTALS},
     options=cuda_names.KERNEL_OPTIONS,
 )

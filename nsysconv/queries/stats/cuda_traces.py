@@ -9,7 +9,6 @@ import numpy as np
 
 from nsysconv import schema
 from nsysconv.codes import MEMORY_KINDS
-from nsysconv.facts import Fact
 from nsysconv.queries.columns import (
     PID,
     TID,
@@ -21,7 +20,7 @@ from nsysconv.queries.columns import (
     statistics_docs,
     statistics_values,
 )
-from nsysconv.queries.contract import CALL_FACTS, Array, ColumnValues, Query, Request
+from nsysconv.queries.contract import Array, ColumnValues, Query, Request
 from nsysconv.queries.stats import cuda_names
 from nsysconv.report import MISSING, Column, Unit
 from nsysconv.timeline.arrays import counts, factorize, grouped_statistics, take
@@ -66,13 +65,7 @@ def _api_trace(timeline: Timeline, request: Request) -> ColumnValues:
     }
 
 
-CUDA_API_TRACE = Query(
-    title="CUDA API Trace",
-    needs={Fact.API_CALLS},
-    uses={Fact.THREADS},
-    columns=_API_COLUMNS,
-    compute=_api_trace,
-)
+CUDA_API_TRACE = Query(columns=_API_COLUMNS, compute=_api_trace)
 
 # -- GPU operations
 
@@ -155,14 +148,7 @@ def _gpu_trace(timeline: Timeline, request: Request) -> ColumnValues:
     }
 
 
-CUDA_GPU_TRACE = Query(
-    title="CUDA GPU Trace",
-    needs={Fact.KERNELS},
-    uses={Fact.MEMCPYS, Fact.MEMSETS, Fact.UNIFIED_MEMORY, Fact.DEVICES},
-    options=cuda_names.KERNEL_OPTIONS,
-    columns=_GPU_COLUMNS,
-    compute=_gpu_trace,
-)
+CUDA_GPU_TRACE = Query(options=cuda_names.KERNEL_OPTIONS, columns=_GPU_COLUMNS, compute=_gpu_trace)
 
 
 def _fill(
@@ -330,12 +316,7 @@ def _exec_summary(timeline: Timeline, request: Request) -> ColumnValues:
 
 
 CUDA_KERN_EXEC_SUM = Query(
-    title="CUDA Kernel Launch & Exec Time Summary",
-    needs={Fact.KERNELS, *CALL_FACTS},
-    uses={Fact.THREADS},
-    options=cuda_names.KERNEL_OPTIONS,
-    columns=_EXEC_SUM_COLUMNS,
-    compute=_exec_summary,
+    options=cuda_names.KERNEL_OPTIONS, columns=_EXEC_SUM_COLUMNS, compute=_exec_summary
 )
 
 _EXEC_TRACE_COLUMNS = (
@@ -398,10 +379,5 @@ def _exec_trace(timeline: Timeline, request: Request) -> ColumnValues:
 
 
 CUDA_KERN_EXEC_TRACE = Query(
-    title="CUDA Kernel Launch & Exec Time Trace",
-    needs={Fact.KERNELS, *CALL_FACTS},
-    uses={Fact.THREADS},
-    options=cuda_names.KERNEL_OPTIONS,
-    columns=_EXEC_TRACE_COLUMNS,
-    compute=_exec_trace,
+    options=cuda_names.KERNEL_OPTIONS, columns=_EXEC_TRACE_COLUMNS, compute=_exec_trace
 )

@@ -33,13 +33,7 @@ def _osrt_rows(timeline: Timeline, request: Request) -> list[summaries.Row]:
     return summaries.event_rows(group, columns["dur_ns"], [(texts[i],) for i in ids.tolist()])
 
 
-OSRT_SUM = summaries.table(
-    "OS Runtime Summary",
-    summaries.time_columns("osrt", _CALL_COUNT, _FUNCTION),
-    _osrt_rows,
-    needs={Fact.OSRT_CALLS},
-    totals={Fact.OSRT_TOTALS},
-)
+OSRT_SUM = summaries.table(summaries.time_columns("osrt", _CALL_COUNT, _FUNCTION), _osrt_rows)
 
 # -- MPI
 
@@ -89,10 +83,7 @@ _SOURCE = key_column(
     "Kind of call: p2p, collectives, start-wait (starts or waits for requests) or other.",
 )
 MPI_EVENT_SUM = summaries.table(
-    "MPI Event Summary",
-    summaries.time_columns("mpi", _CALL_COUNT, _SOURCE, _FUNCTION),
-    _mpi_rows,
-    any_of={Fact.MPI_CALLS, Fact.RANGES},
+    summaries.time_columns("mpi", _CALL_COUNT, _SOURCE, _FUNCTION), _mpi_rows
 )
 
 _MPI_TRACE_COLUMNS = (
@@ -138,13 +129,7 @@ def _mpi_trace(timeline: Timeline, request: Request) -> Result:
     )
 
 
-MPI_EVENT_TRACE = Query(
-    title="MPI Event Trace",
-    needs={Fact.MPI_CALLS},
-    uses={Fact.RANKS},
-    columns=_MPI_TRACE_COLUMNS,
-    compute=_mpi_trace,
-)
+MPI_EVENT_TRACE = Query(columns=_MPI_TRACE_COLUMNS, compute=_mpi_trace)
 
 # -- OpenACC
 
@@ -198,13 +183,10 @@ def _construct(name: str) -> str | None:
 
 
 OPENACC_SUM = summaries.table(
-    "OpenACC Summary",
     summaries.time_columns(
         "openacc",
         count_column("call_count", "Number of executions."),
         key_column("name", "Construct, followed by `@`, its file and line."),
     ),
     _openacc_rows,
-    needs={Fact.DIRECTIVES},
-    totals={Fact.DIRECTIVE_TOTALS},
 )

@@ -63,16 +63,11 @@ def _rows(timeline: Timeline, *kinds: int) -> list[summaries.Row]:
     return summaries.event_rows(group, spans.end - spans.start, labels)
 
 
-def _one_style(title: str, kind: int) -> Query:
+def _one_style(kind: int) -> Query:
     def rows(timeline: Timeline, request: Request) -> list[summaries.Row]:
         return [replace(row, labels=row.labels[1:]) for row in _rows(timeline, kind)]
 
-    return summaries.table(
-        title,
-        summaries.time_columns("range", _COUNT, _RANGE),
-        rows,
-        needs={Fact.RANGES},
-    )
+    return summaries.table(summaries.time_columns("range", _COUNT, _RANGE), rows)
 
 
 def _all_styles(timeline: Timeline, request: Request) -> list[summaries.Row]:
@@ -89,15 +84,9 @@ def _all_styles(timeline: Timeline, request: Request) -> list[summaries.Row]:
     return summaries.total_rows(totals(timeline, RANGE_TOTAL), labels)
 
 
-NVTX_SUM = summaries.table(
-    "NVTX Range Summary",
-    summaries.time_columns("range", _COUNT, _STYLE, _RANGE),
-    _all_styles,
-    needs={Fact.RANGES},
-    totals={Fact.RANGE_TOTALS},
-)
-NVTX_PUSHPOP_SUM = _one_style("NVTX Push/Pop Range Summary", PUSH_POP)
-NVTX_STARTEND_SUM = _one_style("NVTX Start/End Range Summary", START_END)
+NVTX_SUM = summaries.table(summaries.time_columns("range", _COUNT, _STYLE, _RANGE), _all_styles)
+NVTX_PUSHPOP_SUM = _one_style(PUSH_POP)
+NVTX_STARTEND_SUM = _one_style(START_END)
 
 # -- every push/pop range
 
@@ -185,17 +174,10 @@ def _trace(timeline: Timeline, request: Request) -> Result:
     )
 
 
-NVTX_PUSHPOP_TRACE = Query(
-    title="NVTX Push/Pop Range Trace",
-    needs={Fact.RANGES},
-    columns=_TRACE_COLUMNS,
-    compute=_trace,
-)
+NVTX_PUSHPOP_TRACE = Query(columns=_TRACE_COLUMNS, compute=_trace)
 
 # -- projected on the GPU
 
-_NEEDS = {Fact.RANGES, Fact.API_LINKS}
-_USES = {Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.GRAPH_LAUNCHES, Fact.API_CALLS}
 _PROJ_STYLE = nvtx_ranges.STYLE
 
 
@@ -294,13 +276,7 @@ def _projected_summary(timeline: Timeline, request: Request) -> ColumnValues:
     return rows_at(values, order)
 
 
-NVTX_GPU_PROJ_SUM = Query(
-    title="NVTX GPU Projection Summary",
-    needs=_NEEDS,
-    uses=_USES,
-    columns=_PROJ_SUM_COLUMNS,
-    compute=_projected_summary,
-)
+NVTX_GPU_PROJ_SUM = Query(columns=_PROJ_SUM_COLUMNS, compute=_projected_summary)
 
 # -- every range
 
@@ -350,13 +326,7 @@ def _projected_trace(timeline: Timeline, request: Request) -> Result:
     )
 
 
-NVTX_GPU_PROJ_TRACE = Query(
-    title="NVTX GPU Projection Trace",
-    needs=_NEEDS,
-    uses=_USES,
-    columns=_PROJ_TRACE_COLUMNS,
-    compute=_projected_trace,
-)
+NVTX_GPU_PROJ_TRACE = Query(columns=_PROJ_TRACE_COLUMNS, compute=_projected_trace)
 
 # -- with their kernels: one counts in every range that its launch lies in
 
@@ -426,9 +396,6 @@ def _kernel_summary(timeline: Timeline, request: Request) -> ColumnValues:
 
 
 NVTX_KERN_SUM = Query(
-    title="NVTX Range Kernel Summary",
-    needs={Fact.RANGES, Fact.KERNELS, Fact.API_LINKS},
-    uses={Fact.API_CALLS},
     options=(
         Option("base", False, "Show short kernel names."),
         Option("mangled", False, "Show mangled kernel names, if the source has them."),

@@ -13,7 +13,7 @@ import numpy as np
 
 from nsysconv.notes import Note
 from nsysconv.queries.columns import statistics_columns, statistics_docs, sum_column
-from nsysconv.queries.contract import Array, Query, Request, Result
+from nsysconv.queries.contract import Array, Option, Query, Request, Result
 from nsysconv.report import MISSING, Column, Unit
 from nsysconv.timeline.arrays import grouped_statistics, percent
 from nsysconv.timeline.timeline import Timeline
@@ -108,18 +108,14 @@ def size_columns(count: Column, *labels: Column) -> tuple[Column, ...]:
 
 
 def table(
-    title: str,
     columns: tuple[Column, ...],
     rows: Callable[[Timeline, Request], list[Row]],
     *,
     notes: Callable[[Timeline], tuple[Note, ...]] = lambda timeline: (),
     order: Callable[[Iterable[Row]], list[Row]] = largest_first,
-    **declared: Any,
+    options: tuple[Option, ...] = (),
 ) -> Query:
-    """Return the table of `time_columns` or `size_columns` with these rows, in this order.
-
-    `declared` is what else the Query says: its facts and options.
-    """
+    """Return the table of `time_columns` or `size_columns` with these rows, in this order."""
 
     def compute(timeline: Timeline, request: Request) -> Result:
         ordered = order(rows(timeline, request))
@@ -134,4 +130,4 @@ def table(
         by_column = zip(columns, values, strict=True)
         return Result({column.name: each for column, each in by_column}, notes=notes(timeline))
 
-    return Query(title=title, columns=columns, compute=compute, **declared)
+    return Query(columns=columns, compute=compute, options=options)

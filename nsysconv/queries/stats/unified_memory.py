@@ -112,9 +112,6 @@ def _summary(timeline: Timeline, request: Request) -> ColumnValues:
 
 
 UM_SUM = Query(
-    title="Unified Memory Analysis Summary",
-    needs={Fact.UNIFIED_MEMORY},
-    uses={Fact.PAGE_FAULTS},
     options=(Option("rows", 10, "Maximum number of rows; 0 or less: all."),),
     columns=_SUM_COLUMNS,
     compute=_summary,
@@ -156,14 +153,7 @@ def _extreme(address: Array, extreme: Callable[[Array], int]) -> str | None:
     return _hexadecimal(int(extreme(known))) if len(known) else None
 
 
-UM_TOTAL_SUM = Query(
-    title="Unified Memory Totals Summary",
-    needs={Fact.UNIFIED_MEMORY},
-    uses={Fact.PAGE_FAULTS},
-    totals={Fact.UNIFIED_MEMORY_TOTALS},
-    columns=_TOTAL_COLUMNS,
-    compute=_total,
-)
+UM_TOTAL_SUM = Query(columns=_TOTAL_COLUMNS, compute=_total)
 
 # -- page faults by instruction
 
@@ -196,9 +186,4 @@ def _cpu_faults(timeline: Timeline, request: Request) -> ColumnValues:
     return {column.name: [row[i] for row in rows] for i, column in enumerate(_FAULT_COLUMNS)}
 
 
-UM_CPU_PAGE_FAULTS_SUM = Query(
-    title="Unified Memory CPU Page Faults Summary",
-    needs={Fact.PAGE_FAULTS},
-    columns=_FAULT_COLUMNS,
-    compute=_cpu_faults,
-)
+UM_CPU_PAGE_FAULTS_SUM = Query(columns=_FAULT_COLUMNS, compute=_cpu_faults)

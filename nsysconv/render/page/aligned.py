@@ -22,6 +22,7 @@ from nsysconv.render.page.markup import (
     shortened,
 )
 from nsysconv.render.page.sides import of_sides
+from nsysconv.render.page.waterfall import signed
 from nsysconv.report import Unit
 
 Row = dict[str, Any]
@@ -164,11 +165,6 @@ def _greatest(marks: Marks) -> Iterator[str]:
             f"{amount(step['after_dur_ns'], Unit.NS)} ({signed(step['diff_dur_ns'])}{share})"
         )
     yield "</ol>"
-
-
-def signed(ns: int) -> str:
-    """Return a difference with its sign: `+1.2 ms`."""
-    return f"{'+' if ns > 0 else '−' if ns < 0 else ''}{amount(abs(ns), Unit.NS)}"
 
 
 # -- what ran
