@@ -51,7 +51,7 @@ def _slugs(target: Path, name: str = "rank_summary") -> set[str]:
 
 
 @pytest.mark.parametrize(
-    ("cycles", "named"), few([(3, "{rank}.{cycle}"), (7, "{rank}.{cycle}"), (2, "{cycle}.{rank}")], 2)
+    ("cycles", "named"), few([(3, "{rank}.{cycle}"), (2, "{cycle}.{rank}"), (7, "{rank}.{cycle}")], 2)
 )
 def test_each_rank_is_one_with_its_cycles(tmp_path: Path, cycles: int, named: str) -> None:
     for rank in range(2):

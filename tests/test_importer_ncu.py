@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 from conftest import FIXTURES, REAL, claimed_by, event_rows, import_file, name_of, real, small_rows
-from fixtures_ncu import GPU, LOG, PID, SAXPY, SECRET, TABLES, TINY, details
-from rocm_profiles import counts, imported, notes
+from fixtures_ncu import GPU, LOG, PID, SAXPY, TINY, details
+from importing import counts, imported, notes, refusal
 
 import nsysconv
 from nsysconv import codes
@@ -25,7 +25,6 @@ from nsysconv.notes import Severity
 from nsysconv.store.read import Profile
 
 FOLDER = FIXTURES / "ncu"
-READABLE = sorted(set(TABLES) - {"odd-log.txt"})
 # Pages of the whole program.
 PAGES = ["details.csv", "details-scaled.csv", "raw.csv", "odd-german.csv", "odd-utf16.csv"]
 SM, MEMORY = (
@@ -70,12 +69,6 @@ def metrics(profile: Profile) -> Metrics:
 
 def once(unit: str, value: float, spelled: str | None = None) -> tuple[Any, ...]:
     return unit, spelled, 1, value, value, value
-
-
-def refusal(path: Path) -> str:
-    with pytest.raises(InputError) as caught:
-        nsysconv.info(path)
-    return caught.value.what
 
 
 # -- pages
@@ -210,13 +203,6 @@ def test_tables_of_2020(tmp_path: Path) -> None:
         assert device["ordinal"] is None
 
 
-@pytest.mark.parametrize("name", READABLE)
-def test_no_secret_is_copied(name: str, tmp_path: Path) -> None:
-    """Names of programs and hosts, the log, advice and NVTX messages hold one."""
-    import_file(FOLDER / name, tmp_path / "store.db")
-    assert SECRET.encode() not in (tmp_path / "store.db").read_bytes()
-
-
 # -- damage
 
 
@@ -255,7 +241,7 @@ def test_lines_and_cells_of_another_kind_are_counted(tmp_path: Path) -> None:
 
 def test_a_header_alone_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(details().split("\n")[0] + "\n")
-    assert refusal(tmp_path / "a.csv") == "the Nsight Compute table has no row that can be read"
+    assert refusal(tmp_path / "a.csv").what == "the Nsight Compute table has no row that can be read"
 
 
 def test_a_log_without_a_table_says_how_to_print_one(tmp_path: Path) -> None:
@@ -404,7 +390,7 @@ def test_a_launch_at_which_the_module_crashes_is_lost_alone(made: Any, tmp_path:
 
 
 def test_what_the_module_does_not_open_is_refused_with_its_words(made: Any) -> None:
-    what = refusal(made(report(block(3, 30)), crashes=-1))
+    what = refusal(made(report(block(3, 30)), crashes=-1)).what
     assert what.startswith("NVIDIA's ncu_report does not open it: no report xxx")
     assert len(what) < 300
 
@@ -421,7 +407,7 @@ def test_of_a_report_that_is_cut_only_whole_blocks_are_read(made: Any, tmp_path:
 
 @pytest.mark.parametrize("length", [4, 7, 9, 12, 20])
 def test_a_report_without_a_whole_launch_is_refused(made: Any, length: int) -> None:
-    what = refusal(made(report(block(3, 30))[:length]))
+    what = refusal(made(report(block(3, 30))[:length])).what
     assert what == f"the Nsight Compute report is cut off at byte {length}"
 
 
@@ -431,7 +417,7 @@ def test_a_report_without_a_whole_launch_is_refused(made: Any, length: int) -> N
 def test_bytes_that_are_not_a_block_are_refused(made: Any, damage: bytes) -> None:
     """A length of 4 GB, no message, 127 launches in no bytes; behind a sound block."""
     at = 10 + len(block(1, 30))
-    what = refusal(made(report(block(1, 30), damage, block(1, 30))))
+    what = refusal(made(report(block(1, 30), damage, block(1, 30)))).what
     assert what == f"the Nsight Compute report is damaged: no block begins at byte {at}"
 
 

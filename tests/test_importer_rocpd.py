@@ -15,7 +15,7 @@ import pytest
 from conftest import FIXTURES, REAL, event_rows
 from fixtures_rocpd import DATABASES
 from golden_cases import run
-from rocm_profiles import counts as notes
+from importing import counts as notes
 from scenarios import WORKLOADS
 from workload_rows import newest_export
 from write_rocpd import BOOT_NS, FILL, RocpdWriter, hip_name, write_rocpd

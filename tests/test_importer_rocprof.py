@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,8 +9,8 @@ from typing import Any
 
 import pytest
 from conftest import FIXTURES, NSYS, REAL, changed, claimed_by, event_rows, name_of, real
-from fixtures_rocprof import DATABASES, FILL, GPU, PID, SECRET, TABLES, ZERO, totals
-from rocm_profiles import imported, notes, rows_since
+from fixtures_rocprof import FILL, GPU, PID, ZERO, totals
+from importing import imported, notes, rows_since, told
 
 from nsysconv import api
 from nsysconv.api.inputs import find_inputs
@@ -26,7 +25,6 @@ from nsysconv.store.read import Profile
 FOLDER = FIXTURES / "rocprof"
 # The first call begins so long after a whole second; without calls, so do the kernels.
 FIRST = 500
-READABLE = sorted({*DATABASES, *TABLES} - {"odd-no-columns.db"})
 TIMED = ["kernels.db", "odd-old.db", "results.csv", "odd-utf16.csv", "v2.csv", "counters-times.csv"]
 
 rows = rows_since(FIRST)
@@ -201,19 +199,6 @@ def test_totals_with_odd_lines(tmp_path: Path) -> None:
 # -- what is left out
 
 
-@pytest.mark.parametrize("name", READABLE)
-def test_secrets_stay_where_they_are(name: str, tmp_path: Path) -> None:
-    store = tmp_path / "store.db"
-    api.import_files([FOLDER / name], store, include=[HSA_CALLS])
-    assert SECRET.encode() not in store.read_bytes()
-
-
-def test_the_files_hold_secrets() -> None:
-    """So that the test above can fail."""
-    for name in ("trace.db", "kernels.db", "results.csv", "v2.csv"):
-        assert (SECRET.encode() in (FOLDER / name).read_bytes()) == (name != "v2.csv")
-
-
 def test_damage_of_a_database_is_counted(tmp_path: Path) -> None:
     with imported(FOLDER / "odd-damaged.db", tmp_path) as profile:
         assert event_rows(profile, "kernel") == []
@@ -310,19 +295,13 @@ def test_tables_of_rocprofv3_are_not_ours(path: Path) -> None:
 # -- real files
 
 
-def provenance() -> list[dict[str, str]]:
-    table = REAL / "rocprof_v1" / "PROVENANCE_rocprof_v1.tsv"
-    if not table.exists():
-        return [{"file": "missing"}]
-    with table.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
-
-
 @real
-@pytest.mark.parametrize("told", provenance(), ids=lambda told: told["file"])
-def test_real_files_hold_what_their_origin_says(told: dict[str, str], tmp_path: Path) -> None:
-    path = REAL / "rocprof_v1" / told["file"]
-    text = told["what it holds"]
+@pytest.mark.parametrize(
+    "said", told("rocprof_v1/PROVENANCE_rocprof_v1.tsv"), ids=lambda said: said["file"]
+)
+def test_real_files_hold_what_their_origin_says(said: dict[str, str], tmp_path: Path) -> None:
+    path = REAL / "rocprof_v1" / said["file"]
+    text = said["what it holds"]
     assert claimed_by(path) == ["rocprof"]
     with imported(path, tmp_path) as profile:
         assert {note.severity for note in profile.notes} <= {Severity.INFO}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from conftest import FIXTURES, REAL, event_rows, real
 from golden_cases import run
-from rocm_profiles import counts as notes
+from importing import counts as notes
 from scenarios import WORKLOADS
 from write_rocpd import BOOT_NS
 from write_rocprofv3_csv import AGES, write_folder

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
 import re
 import sqlite3
@@ -13,10 +12,9 @@ from typing import Any
 
 import pytest
 from conftest import FIXTURES, REAL, changed, claimed_by, event_rows, name_of, real
-from fixtures_rpd import GPU, OTHER_THREAD, PID, SECRET, SESSION
-from rocm_profiles import imported, notes, rows_since
+from fixtures_rpd import GPU, OTHER_THREAD, PID, SESSION
+from importing import imported, notes, rows_since, told
 
-from nsysconv import api
 from nsysconv.errors import InputError
 from nsysconv.facts import Fact
 from nsysconv.importers import rpd
@@ -168,18 +166,6 @@ def test_the_kernels_of_a_runtime_that_copies_are_counted(tmp_path: Path) -> Non
 # -- what is left out
 
 
-@pytest.mark.parametrize("path", sorted(FOLDER.iterdir()), ids=name_of)
-def test_secrets_stay_where_they_are(path: Path, tmp_path: Path) -> None:
-    if path.name == "odd-no-strings.rpd":
-        pytest.skip("it is refused")
-    assert SECRET.encode() in path.read_bytes()
-    store = tmp_path / "store.db"
-    api.import_files([path], store)
-    content = store.read_bytes()
-    assert SECRET.encode() not in content
-    assert b"0x7f59c1260000" not in content
-
-
 def test_damage_is_counted_and_nothing_is_invented(tmp_path: Path) -> None:
     with imported(FOLDER / "odd-damaged.rpd", tmp_path) as profile:
         # Of five kernels one has no time, one is of no device, and the first task is of the year 2006.
@@ -268,14 +254,6 @@ def test_a_compressed_one_is_named(tmp_path: Path) -> None:
 # -- real files
 
 
-def provenance() -> list[dict[str, str]]:
-    table = REAL / "rpd" / "PROVENANCE_rpd.tsv"
-    if not table.exists():
-        return [{"file": "missing"}]
-    with table.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
-
-
 def total(found: list[Row]) -> tuple[int, int]:
     return len(found), sum(row["dur_ns"] or 0 for row in found)
 
@@ -285,13 +263,13 @@ COPIES = {"CopyHostToDevice": "HtoD", "CopyDeviceToHost": "DtoH", "CopyDeviceToD
 
 
 @real
-@pytest.mark.parametrize("told", provenance(), ids=lambda told: told["file"])
-def test_real_recordings_hold_what_their_origin_says(told: dict[str, str], tmp_path: Path) -> None:
-    source = REAL / "rpd" / told["file"]
+@pytest.mark.parametrize("said", told("rpd/PROVENANCE_rpd.tsv"), ids=lambda said: said["file"])
+def test_real_recordings_hold_what_their_origin_says(said: dict[str, str], tmp_path: Path) -> None:
+    source = REAL / "rpd" / said["file"]
     path = tmp_path / "run.rpd"
     packed = source.read_bytes()
     path.write_bytes(gzip.decompress(packed) if source.suffix == ".gz" else packed)
-    text = told["what it holds"]
+    text = said["what it holds"]
     ops = {kind: (int(count), int(ns)) for kind, count, ns in re.findall(r"(\w+) (\d+)x (\d+) ns", text)}
     copied = {k: (int(n), int(b)) for k, n, b in re.findall(r"(\d): (\d+)x (\d+) B", text)}
     with imported(path, tmp_path) as profile:

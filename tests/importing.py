@@ -1,18 +1,37 @@
-"""What the tests of AMD's formats ask of a profile."""
+"""What tests of importers do with a file: write it, import it, and look at what became of it."""
 
 from __future__ import annotations
 
+import csv
+import json
+import pickle
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from conftest import event_rows
+import pytest
+from conftest import REAL, event_rows, profile_in_place
 
 from nsysconv import api
+from nsysconv.errors import InputError
 from nsysconv.notes import Severity
 from nsysconv.store.location import reading
 from nsysconv.store.read import Profile
+
+
+def written(folder: Path, content: object) -> Path:
+    """A file with these bytes, this text, or this as JSON; its name says nothing."""
+    path = folder / "unnamed"
+    if not isinstance(content, bytes):
+        content = (content if isinstance(content, str) else json.dumps(content)).encode()
+    path.write_bytes(content)
+    return path
+
+
+def pickled(folder: Path, content: object) -> Path:
+    """A file with these bytes, or this as a pickle."""
+    return written(folder, content if isinstance(content, bytes) else pickle.dumps(content))
 
 
 @contextmanager
@@ -50,3 +69,24 @@ def notes(profile: Profile) -> dict[str, list[tuple[Severity, int, str]]]:
 def counts(profile: Profile) -> dict[str, int]:
     """The count of each note by its slug."""
     return {note.slug: note.count for note in profile.notes}
+
+
+def places(path: Path) -> dict[str, tuple[int, str]]:
+    """Count and place of each note of a file by its slug."""
+    with profile_in_place(path) as profile:
+        return {note.slug: (note.count, note.where) for note in profile.notes}
+
+
+def refusal(path: Path) -> InputError:
+    """Why a file is not read."""
+    with pytest.raises(InputError) as caught, api.open(path):
+        pass
+    return caught.value
+
+
+def told(table: str) -> list[dict[str, str]]:
+    """The rows of a table of real files, what is said of each; one row where they are not here."""
+    if not (REAL / table).exists():
+        return [{"file": "missing"}]
+    with (REAL / table).open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
