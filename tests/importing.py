@@ -8,14 +8,15 @@ import pickle
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from conftest import REAL, event_rows, profile_in_place
+from conftest import FIXTURES, REAL, Row, event_rows, profile_in_place, scratch
 
-from nsysconv import api
+from nsysconv import api, schema
 from nsysconv.errors import InputError
-from nsysconv.notes import Severity
+from nsysconv.notes import Note, Severity
 from nsysconv.store.location import reading
 from nsysconv.store.read import Profile
 
@@ -34,13 +35,29 @@ def pickled(folder: Path, content: object) -> Path:
     return written(folder, content if isinstance(content, bytes) else pickle.dumps(content))
 
 
+_stores: dict[tuple[Path, tuple[str, ...]], Path] = {}
+
+
 @contextmanager
-def imported(path: Path, folder: Path, include: Sequence[str] = ()) -> Iterator[Profile]:
-    """The only profile of a file, in a store in this folder."""
-    (file,) = api.import_files([path], folder / "store.db", include=include).files
-    assert file.error is None
-    with reading(folder / "store.db") as store:
-        (profile,) = store.profiles()
+def profiles(path: Path, include: Sequence[str] = ()) -> Iterator[list[Profile]]:
+    """The profiles of a file, in a store; a fixture is imported once, and not to be written to."""
+    store = _stores.get((path, tuple(include)))
+    with TemporaryDirectory() as folder:
+        if store is None:
+            is_fixture = path.is_relative_to(FIXTURES)
+            store = (scratch() if is_fixture else Path(folder)) / "store.db"
+            result = api.import_files([path], store, include=include)
+            assert not result.errors, result.errors
+            if is_fixture:
+                _stores[path, tuple(include)] = store
+        with reading(store) as opened:
+            yield list(opened.profiles())
+
+
+@contextmanager
+def imported(path: Path, include: Sequence[str] = ()) -> Iterator[Profile]:
+    """The only profile of a file."""
+    with profiles(path, include) as (profile,):
         yield profile
 
 
@@ -69,6 +86,45 @@ def notes(profile: Profile) -> dict[str, list[tuple[Severity, int, str]]]:
 def counts(profile: Profile) -> dict[str, int]:
     """The count of each note by its slug."""
     return {note.slug: note.count for note in profile.notes}
+
+
+def slugs(profile: Profile) -> set[str]:
+    """The slugs of all notes."""
+    return {note.slug for note in profile.notes}
+
+
+def only_note(profile: Profile, slug: str) -> Note:
+    """The only note of this slug."""
+    (found,) = (note for note in profile.notes if note.slug == slug)
+    return found
+
+
+def totals_of(profile: Profile) -> list[Row]:
+    """The totals with words for codes, without what is null; those inside ranges apart."""
+    domains = {row["domain_id"]: row["name"] for row in profile.rows("domain")}
+    rows = []
+    for row in profile.rows("aggregate"):
+        ids = {i for i in (row["name_id"], row["range_name_id"]) if i is not None}
+        names = profile.names(ids)
+        told = {k: v for k, v in row.items() if v is not None and k not in ("id", "profile_id")}
+        for column in ("kind", "layer", "direction"):
+            if isinstance(told.get(column), int):
+                codes = schema.metadata.tables["aggregate"].c[column].info["codes"]
+                told[column] = codes[told[column]]
+        for column, word in (("name_id", "name"), ("range_name_id", "within")):
+            if column in told:
+                told[word] = names[told.pop(column)]
+        if "domain_id" in told:
+            told["domain"] = domains.get(told.pop("domain_id"))
+        rows.append(told)
+    return rows
+
+
+@contextmanager
+def read(text: str) -> Iterator[Profile]:
+    """The only profile of a text."""
+    with TemporaryDirectory() as folder, imported(written(Path(folder), text)) as profile:
+        yield profile
 
 
 def places(path: Path) -> dict[str, tuple[int, str]]:

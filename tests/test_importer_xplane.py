@@ -185,7 +185,7 @@ def test_the_profile_as_a_whole() -> None:
         "rows-not-read events": 1, "rows-not-read marks": 3}  # fmt: skip
 
 
-def test_a_compressed_one_holds_the_same(tmp_path: Path) -> None:
+def test_a_compressed_one_holds_the_same() -> None:
     packed = FOLDER / "training.xplane.pb.gz"
     for table in ("kernel", "memcpy", "api_call", "range", "operator", "memory_event"):
         assert rows(packed, table) == rows(TRAINING, table)

@@ -134,8 +134,15 @@ def test_a_profile_is_found_by_label_and_by_number(several: Path) -> None:
 
 
 @pytest.mark.parametrize("path", oldest_and_newest([*NSYS_FILES, *ODD_FILES]), ids=name_of)
-def test_cells_are_of_the_declared_types(shelf: Shelf, path: Path) -> None:
+def test_cells_are_of_the_declared_types_and_views_have_all_rows(shelf: Shelf, path: Path) -> None:
     _assert_types(shelf.store(path))
+    profile = shelf.profile(path)
+    with looking(shelf.store(path)) as connection:
+        for table in EVENTS:
+            rows = connection.execute(f"SELECT count(*) FROM v_{table}").fetchall()
+            assert rows == [(profile.row_count(table),)], table
+        rows = connection.execute("SELECT count(*) FROM v_gpu_op").fetchall()
+        assert rows == [(sum(profile.row_count(table) for table in schema.GPU_OP_TABLES),)]
 
 
 @real
@@ -267,17 +274,6 @@ def test_a_store_is_whole_for_python_sqlite(shelf: Shelf) -> None:
         assert said == {"integrity_check": [("ok",)], "application_id": [(schema.APPLICATION_ID,)],
                         "user_version": [(schema.SCHEMA_VERSION,)],
                         "journal_mode": [("delete",)]}  # fmt: skip
-
-
-@pytest.mark.parametrize("path", oldest_and_newest([*NSYS_FILES, *ODD_FILES]), ids=name_of)
-def test_views_have_the_rows_of_their_tables(shelf: Shelf, path: Path) -> None:
-    profile = shelf.profile(path)
-    with looking(shelf.store(path)) as connection:
-        for table in EVENTS:
-            rows = connection.execute(f"SELECT count(*) FROM v_{table}").fetchall()
-            assert rows == [(profile.row_count(table),)], table
-        rows = connection.execute("SELECT count(*) FROM v_gpu_op").fetchall()
-        assert rows == [(sum(profile.row_count(table) for table in schema.GPU_OP_TABLES),)]
 
 
 UM, GRAPHS = NSYS / "unified_memory-3.25.0.sqlite", NSYS / "graphs-3.28.1.sqlite"
