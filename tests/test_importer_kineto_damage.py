@@ -293,7 +293,7 @@ for _key, _value in {
                + HEAD[-16:]), BOTH, {})  # fmt: skip
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", few(CASES, 40))
 def test_odd_content(tmp_path: Path, case: str) -> None:
     content, rows, notes = CASES[case]
     found = _found(tmp_path, content)
@@ -563,7 +563,7 @@ SECRET_PLACES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("place", SECRET_PLACES)
+@pytest.mark.parametrize("place", few(SECRET_PLACES, 8))
 def test_no_secret_gets_into_a_store(tmp_path: Path, place: str) -> None:
     content = SECRET_PLACES[place]
     assert SECRET in content
@@ -577,7 +577,7 @@ def test_no_secret_gets_into_a_store(tmp_path: Path, place: str) -> None:
     assert not [note for note in file.imported[0].notes if "SECRET-" in str(note)]
 
 
-@pytest.mark.parametrize("place", SECRET_PLACES)
+@pytest.mark.parametrize("place", few(SECRET_PLACES, 8))
 def test_no_secret_in_a_refusal(tmp_path: Path, place: str) -> None:
     source = tmp_path / "trace.json"
     source.write_bytes(SECRET_PLACES[place].replace(b"traceEvents", b"traceEvent_"))

@@ -215,7 +215,7 @@ def test_each_place_at_which_a_table_may_be_cut(tmp_path: Path) -> None:
     """Behind the first row: of what is whole nothing is lost, and no line is called unreadable."""
     content = (FOLDER / "details.csv").read_bytes()
     first = content.index(b"\n", content.index(b'"0","6153"'))
-    for at in range(first, len(content), 97):
+    for at in range(first, len(content), 389):
         folder = tmp_path / str(at)
         folder.mkdir()
         (folder / "cut.csv").write_bytes(content[:at])

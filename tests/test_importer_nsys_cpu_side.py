@@ -30,6 +30,7 @@ from conftest import (
     real,
     small_rows,
     store_in_place,
+    with_slow,
 )
 from scenario_cpu_side import BASE, WORLD
 
@@ -44,7 +45,7 @@ AGES = ("2.9.1", "3.4.0", "3.17.2", "3.28.1")
 EVERYTHING = frozenset(nsys_sqlite.INCLUDABLE)
 OpenIt = Callable[..., Profile]
 Changed = Callable[..., Path]
-every_age = pytest.mark.parametrize("age", AGES)
+every_age = pytest.mark.parametrize("age", with_slow((age, age in (AGES[0], AGES[-1])) for age in AGES))
 
 
 def _file(age: str) -> Path:
@@ -726,7 +727,7 @@ def test_os_runtime_calls_of_real_files(imported: OpenIt, path: Path) -> None:
 
 
 @real
-@pytest.mark.parametrize("path", REAL_FILES, ids=name_of)
+@pytest.mark.parametrize("path", few(REAL_FILES, 2), ids=name_of)
 def test_threads_of_real_files_have_the_priorities_of_the_source(
     imported: OpenIt, path: Path
 ) -> None:
