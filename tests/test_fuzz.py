@@ -37,7 +37,7 @@ FILES = dict.fromkeys(DAMAGED, 60) | {
     "nsys_rep": 300,
 }  # fmt: skip
 SEED = 1
-AT_ONCE = 2
+AT_ONCE = 1
 BASIC = "basic-3.25.0.sqlite"
 
 TURNS = [
