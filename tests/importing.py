@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 import json
 import pickle
+import shutil
+import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -33,6 +35,14 @@ def written(folder: Path, content: object) -> Path:
 def pickled(folder: Path, content: object) -> Path:
     """A file with these bytes, or this as a pickle."""
     return written(folder, content if isinstance(content, bytes) else pickle.dumps(content))
+
+
+def changed_copy(source: Path, folder: Path, *statements: str) -> Path:
+    """A copy of a database, after some SQL."""
+    path = Path(shutil.copyfile(source, folder / source.name))
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.executescript(";\n".join(statements))
+    return path
 
 
 _stores: dict[tuple[Path, tuple[str, ...]], Path] = {}

@@ -196,7 +196,10 @@ def test_a_profile_is_called_after_its_file(name: str, expected: str) -> None:
     assert detection.profile_label(Path(name)) == expected
 
 
-NARROW = ("ncu", "proton", "rocpd", "rocprof", "rpd", "scalene", "xplane")
+# Of these some words take more room.
+WIDE = {"nsys_sqlite", "kineto", "nvprof_database", "nvprof_log", "nsys_stats", "nvidia_smi",
+        "rocprofv3_csv", "pytorch_snapshot", "line_profiler"}  # fmt: skip
+NARROW = [name for name in importers.IMPORTERS if name not in WIDE]
 
 
 @pytest.mark.parametrize("source", few(NARROW, 2))

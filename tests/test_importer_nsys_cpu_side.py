@@ -32,6 +32,7 @@ from conftest import (
     store_in_place,
     with_slow,
 )
+from importing import changed_copy
 from scenario_cpu_side import BASE, WORLD
 
 from nsysconv import codes, schema
@@ -72,16 +73,7 @@ def imported(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenIt]:
 @pytest.fixture
 def changed(tmp_path: Path) -> Changed:
     """A copy of an export with some SQL done to it."""
-
-    def change(sql: str, age: str = "3.28.1") -> Path:
-        path = tmp_path / "changed.sqlite"
-        path.write_bytes(_file(age).read_bytes())
-        connection = sqlite3.connect(path)
-        connection.executescript(sql)
-        connection.close()
-        return path
-
-    return change
+    return lambda sql, age="3.28.1": changed_copy(_file(age), tmp_path, sql)
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from conftest import (
     real,
     small_rows,
 )
-from importing import imported, slugs
+from importing import changed_copy, imported, slugs
 from scenario_basic import MAIN, PROCESS
 from scenarios import WORKLOADS
 from test_importer_nsys_in_place import assert_equal_profiles
@@ -145,16 +145,7 @@ def test_the_demangler_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def changed(tmp_path: Path) -> Callable[..., Path]:
     """A copy of a fixture, changed by SQL."""
-
-    def change(sql: str, source: Path = BASIC) -> Path:
-        path = tmp_path / "changed.nvvp"
-        shutil.copy(source, path)
-        connection = sqlite3.connect(path, isolation_level=None)
-        connection.executescript(sql.replace("K_", PREFIX))
-        connection.close()
-        return path
-
-    return change
+    return lambda sql, source=BASIC: changed_copy(source, tmp_path, sql.replace("K_", PREFIX))
 
 
 Changed = Callable[..., Path]
