@@ -589,7 +589,7 @@ def test_the_report_is_imported_beside_it(here: Place) -> None:
         (["--keep", "report,export,store"], [".db", ".nsys-rep", ".nsysconv.json", ".sqlite"]),
         (["--store", "all.db"], [".nsys-rep", ".nsysconv.json"]),
         (["--store", "all.db", "--keep", "report,store"], [".db", ".nsys-rep", ".nsysconv.json"]),
-    ], 2),
+    ], 1),
 )
 def test_what_is_kept(here: Place, options: list[str], kept: list[str]) -> None:
     done = here.run(IMPORTING, options, [*LINE, "true"])

@@ -223,7 +223,7 @@ BROKEN: dict[str, tuple[Any, str, Any, str, set[str]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("what", BROKEN)
+@pytest.mark.parametrize("what", few(BROKEN, 5))
 def test_what_is_broken_is_found(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     module, part, instead, name, promises = BROKEN[what]
     monkeypatch.setattr(module, part, instead)
