@@ -28,17 +28,14 @@ from pathlib import Path
 import imports
 import jobs_diff
 import jobs_export
+import jobs_imports
 import jobs_kineto
 import jobs_nsys
 import jobs_nsys_rep
-import jobs_nvprof
 import jobs_operators
 import jobs_ranks
-import jobs_rocpd
 import jobs_steps
-import jobs_xplane
 import page
-import samples
 from measure import DATA, HERE
 from results import Group
 
@@ -63,18 +60,20 @@ GROUPS: dict[str, Callable[[argparse.Namespace, str], Group]] = {
                                                    where),
     "operators": lambda asked, where: jobs_operators.run(asked.real, asked.operators_mb,
                                                          asked.functions_mb, asked.runs, where),
-    "nvprof": lambda asked, where: jobs_nvprof.run(asked.real, asked.rows, asked.runs, where),
+    "nvprof": lambda asked, where: jobs_imports.run("nvprof", asked.real, asked.rows, asked.runs, where),
     "diff": lambda asked, where: jobs_diff.run(asked.real, asked.diff_kernels, asked.runs, where),
     "export": lambda asked, where: jobs_export.run(asked.real, asked.export_kernels,
                                                    asked.trace_kernels, asked.runs, where),
-    "rocpd": lambda asked, where: jobs_rocpd.run(asked.real, asked.rocpd_kernels, asked.runs, where),
-    "xplane": lambda asked, where: jobs_xplane.run(asked.real, asked.xplane_mb, asked.runs, where),
+    "rocpd": lambda asked, where: jobs_imports.run("rocpd", asked.real, asked.rocpd_kernels, asked.runs,
+                                                   where),
+    "xplane": lambda asked, where: jobs_imports.run("xplane", asked.real, asked.xplane_mb, asked.runs,
+                                                    where),
     "steps": lambda asked, where: jobs_steps.run(asked.real, asked.step_kernels, asked.runs, where),
     "ranks": lambda asked, where: jobs_ranks.run(asked.real, asked.ranks, asked.rank_kernels,
                                                  asked.runs, where),
 }  # fmt: skip
 """The groups of jobs; each is kept in a file of its name."""
-PARTS = (*GROUPS, "starts", "samples")
+PARTS = (*GROUPS, "starts")
 
 
 def measured() -> list[str]:
@@ -106,22 +105,10 @@ def starts() -> Iterator[str]:
     )  # fmt: skip
 
 
-def sampled() -> Iterator[str]:
-    """Yield the section of the page on where the large jobs spend their time."""
-    yield from (
-        "## Samples", "",
-        "Which function of nsysconv was innermost when the stacks of each busy thread were sampled "
-        f"({samples.RATE} times a second, `benchmarks/samples.py`); what it calls counts for it.", "",
-    )  # fmt: skip
-    for each in samples.read():
-        yield from each.lines()
-    yield ""
-
-
 def document(plots: dict[str, str]) -> str:
     """Return docs/performance.md, made from the kept results."""
     notes = (HERE / "notes.md").read_text(encoding="utf-8")
-    return page.document(kept(), notes, plots, [*starts(), *sampled()])
+    return page.document(kept(), notes, plots, starts())
 
 
 def plots(folder: Path) -> dict[str, str]:
@@ -152,12 +139,12 @@ def main() -> None:
         ("--flat-mb", jobs_kineto.FLAT_MB, "size of the one that shows memory; 0 for none"),
         ("--operators-mb", jobs_operators.MB, "size of the trace whose operators are reported"),
         ("--functions-mb", jobs_operators.FUNCTIONS_MB, "size of those imported with Python functions"),
-        ("--rows", jobs_nvprof.ROWS, "of the nvprof trace"),
+        ("--rows", jobs_imports.IMPORTS["nvprof"].size, "of the nvprof trace"),
         ("--diff-kernels", jobs_diff.KERNELS, "of each of the two exports that are compared"),
         ("--export-kernels", jobs_export.KERNELS, "of the store that is written as Parquet and Arrow"),
         ("--trace-kernels", jobs_export.TRACE_KERNELS, "of the export that is written as a trace"),
-        ("--rocpd-kernels", jobs_rocpd.KERNELS, "of the rocpd database"),
-        ("--xplane-mb", jobs_xplane.MB, "size of the profile of XLA"),
+        ("--rocpd-kernels", jobs_imports.IMPORTS["rocpd"].size, "of the rocpd database"),
+        ("--xplane-mb", jobs_imports.IMPORTS["xplane"].size, "size of the profile of XLA"),
         ("--step-kernels", jobs_steps.KERNELS, "of the store whose steps are reported"),
         ("--ranks", jobs_ranks.RANKS, "of the job of many ranks"),
         ("--rank-kernels", jobs_ranks.KERNELS, "of each rank"),
@@ -168,9 +155,7 @@ def main() -> None:
     # As an installer does: where Python may not write beside the sources, each start would compile them.
     compileall.compile_dir(HERE.parent / "nsysconv", quiet=1)
     for name in asked.only:
-        if name == "samples":
-            samples.main(["--real", str(asked.real)])
-        elif name == "starts":
+        if name == "starts":
             found = imports.measure(asked.runs)
             text = json.dumps([asdict(each) for each in found], indent=1)
             STARTS.write_text(text + "\n", encoding="utf-8")

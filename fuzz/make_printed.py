@@ -3,44 +3,30 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal
 
 from made import Made, about
+from nsys_stats_tables import Rows
 from truth import Printed
+from write_nsys_stats import ENGLISH, FOURS, FRENCH, GERMAN, INDIAN, PLAIN, Locale, column
 
 Number = int | Decimal
 Cells = tuple[Number | str, ...]
 
 
-def _groups_of(size: int, mark: str, sign: str) -> Callable[[str, str], str]:
-    def spelled(whole: str, decimals: str) -> str:
-        head = len(whole) % size
-        groups = [whole[:head]] * bool(head)
-        groups += [whole[i : i + size] for i in range(head, len(whole), size)]
-        return mark.join(groups) + (sign + decimals if decimals else "")
-
-    return spelled
-
-
-def _indian(whole: str, decimals: str) -> str:
-    head, last = whole[:-3], whole[-3:]
-    before = _groups_of(2, ",", "")(head, "") + "," if head else ""
-    return before + last + ("." + decimals if decimals else "")
-
-
-LOCALES: dict[str, Callable[[str, str], str]] = {
-    "plain": _groups_of(99, "", "."),
-    "1,234.5": _groups_of(3, ",", "."),
-    "1.234,5": _groups_of(3, ".", ","),
-    "1'234.5": _groups_of(3, "'", "."),
-    "1 234,5 no-break": _groups_of(3, "\u00a0", ","),
-    "1 234,5 narrow": _groups_of(3, "\u202f", ","),
-    "12,3456.7": _groups_of(4, ",", "."),
-    "12,34,567.8": _indian,
+LOCALES = {
+    "plain": PLAIN,
+    "1,234.5": ENGLISH,
+    "1.234,5": GERMAN,
+    "1'234.5": Locale("'", "."),
+    "1 234,5 no-break": Locale("\u00a0", ","),
+    "1 234,5 narrow": FRENCH,
+    "12,3456.7": FOURS,
+    "12,34,567.8": INDIAN,
 }
-"""Spellings of numbers: functions of whole digits and decimals."""
+"""Spellings of numbers."""
 
 _FOLDER = "/opt/nvidia/nsight-systems/reports"
 _BETWEEN = (
@@ -91,29 +77,13 @@ def make(random_: random.Random) -> Made:
     return Made("printed.txt", text.encode(), tuple(done), truths)
 
 
-def _spelled(cell: Number | str, locale: Callable[[str, str], str]) -> str:
-    if isinstance(cell, str):
-        return cell
-    whole, _, decimals = str(cell).partition(".")
-    return locale(whole, decimals)
-
-
 def _printed(
-    random_: random.Random, table: _Table, locale: Callable[[str, str], str], whole_shares: bool,
-    between: bool,
-) -> str:  # fmt: skip
+    random_: random.Random, table: _Table, locale: Locale, whole_shares: bool, between: bool
+) -> str:
     rows: list[Cells] = table.rows
     if whole_shares and table.header[0] == "Time (%)":
         rows = [(_rounded(row[0], 0, ROUND_DOWN), *row[1:]) for row in rows]
-    texts = [[_spelled(cell, locale) for cell in row] for row in rows]
-    widths = [
-        max(len(word), *(len(row[i]) for row in texts)) for i, word in enumerate(table.header)
-    ]
-    heads = [f"{word:^{width}}" for word, width in zip(table.header, widths, strict=True)]
-    lines = [heads, ["-" * width for width in widths]]
-    lines += [[*(f"{text:>{w}}" for text, w in zip(row[:-1], widths, strict=False)),
-               f"{row[-1]:<{widths[-1]}}"] for row in texts]  # fmt: skip
-    printed = [f" {'  '.join(line)}" for line in lines]
+    printed = column(Rows(table.report, table.header, tuple(rows)), locale).splitlines()
     if between and len(printed) > 3:
         for _ in range(random_.randint(1, 3)):
             printed.insert(random_.randint(3, len(printed) - 1), random_.choice(_BETWEEN))
@@ -180,14 +150,7 @@ def _calls(random_: random.Random, biggest: int) -> list[_Table]:
 
 
 def _kernels(random_: random.Random, biggest: int) -> list[_Table]:
-    names = [
-        "gemm",
-        "void reduce<float, 4>(T1 *, int)",
-        "relu 2",
-        "copy_12,345",
-        "softmax(1.5)",
-        "k_7",
-    ]
+    names = ["gemm", "void reduce<float, 4>(T1 *, int)", "relu 2", "copy_12,345", "softmax(1.5)", "k_7"]
     names = random_.sample(names, random_.randint(1, len(names)))
     return [_times("cuda_gpu_kern_sum", "CUDA GPU Kernel Summary", "Instances", "Name", names,
                    _durations(random_, len(names), biggest), 0, "n.text", names)]  # fmt: skip

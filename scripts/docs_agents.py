@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,101 +33,9 @@ class Mistake:
     why: str
 
 
-MISTAKES = (
-    Mistake(
-        "How long did kernels run?",
-        "select sum(end - start) from CUPTI_ACTIVITY_KIND_KERNEL",
-        "38000",
-        "report report1.sqlite summary",
-        "rows.0.computation_union_ns",
-        "35000",
-        "kernels of several streams overlap; only a union is time",
-    ),
-    Mistake(
-        "How long was the GPU idle?",
-        "select sum(gap) from (select lead(start) over (order by start) - end as gap from "
-        "CUPTI_ACTIVITY_KIND_KERNEL)",
-        "125000",
-        "report report1.sqlite idle_gaps --limit 0",
-        "sum.dur_ns",
-        "132000",
-        "gaps after overlapping kernels are negative, and copies count as idle",
-    ),
-    Mistake(
-        "How long is the host in API calls?",
-        "select sum(end - start) from CUPTI_ACTIVITY_KIND_RUNTIME",
-        "85000",
-        "report report1.sqlite summary",
-        "rows.0.api_sum_ns",
-        "63000",
-        "driver calls inside runtime calls are counted twice",
-    ),
-    Mistake(
-        "How many kernels did a range launch?",
-        "select count(*) from NVTX_EVENTS n join CUPTI_ACTIVITY_KIND_KERNEL k on k.start >= n.start and "
-        "k.end <= n.end where n.text = 'iteration 1'",
-        "8",
-        "report report1.sqlite ranges",
-        "rows.0.kernel_count",
-        "6",
-        "kernels run later than the range that launched them, and other threads launch meanwhile",
-    ),
-    Mistake(
-        "How many ranges are there?",
-        "select count(distinct text) from NVTX_EVENTS where \"end\" is not null",
-        "3",
-        "report report1.sqlite ranges",
-        "rows_total",
-        "5",
-        "registered names are in textId, and one name in two places is two ranges",
-    ),
-    Mistake(
-        "How many launches became kernels?",
-        "select count(*) from CUPTI_ACTIVITY_KIND_RUNTIME r join StringIds s on s.id = r.nameId where "
-        "s.value like 'cudaLaunchKernel%'",
-        "6",
-        "report report1.sqlite launch_stats",
-        "rows.0.launch_count",
-        "5",
-        "a call may fail (returnValue), and a profiler may lose the work of one",
-    ),
-    Mistake(
-        "Which call launched each kernel?",
-        "select count(*) from CUPTI_ACTIVITY_KIND_KERNEL k join CUPTI_ACTIVITY_KIND_RUNTIME r on "
-        "k.correlationId = r.correlationId",
-        "5",
-        "report two.sqlite launch_stats",
-        "rows.0.launch_count",
-        "3",
-        "each process counts its correlation ids from 1; join on the process, too",
-    ),
-    Mistake(
-        "How fast are copies on the device?",
-        "select avg(bytes * 1e9 / (end - start)) from CUPTI_ACTIVITY_KIND_MEMCPY where copyKind = 8",
-        "5750000000.0",
-        "report report1.sqlite transfers",
-        "rows.0.throughput_bytes_per_s",
-        "4333333333.333",
-        "a mean of rates counts small copies as much as large ones",
-    ),
-    Mistake(
-        "Were there kernels?",
-        "select count(*) from CUPTI_ACTIVITY_KIND_KERNEL",
-        "no such table: CUPTI_ACTIVITY_KIND_KERNEL",
-        "info cpu.sqlite",
-        "kernel events",
-        "no",
-        "a missing table is not zero: it was not recorded, and `info` says how to record it",
-    ),
-    Mistake(
-        "Did kernels get slower?",
-        "select sum(end - start) from CUPTI_ACTIVITY_KIND_KERNEL",
-        "38000",
-        "diff report1.sqlite other.sqlite account",
-        "kernels: number of launches",
-        "-19500",
-        "a sum of one run against another mixes the number of launches, their length and overlap",
-    ),
+MISTAKES = tuple(
+    Mistake(**each)
+    for each in tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))["mistake"]
 )
 
 FILES = {

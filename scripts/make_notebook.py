@@ -1,7 +1,7 @@
-"""Make docs/example.ipynb: run its cells, and write them down with what they show.
+"""Run the cells of docs/example.ipynb, and write down what they show.
 
     python scripts/make_notebook.py            run the cells and write the notebook
-    python scripts/make_notebook.py --check    exit 1 if other cells, or other outputs, would be written
+    python scripts/make_notebook.py --check    exit 1 if other outputs would be written
 
 The cells run in this process, in a folder with the example profiles that they open. What a cell's last
 line gives is shown the way notebooks do: as a picture, as HTML and as text. No cell has a number and none
@@ -21,7 +21,7 @@ import json
 import re
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,82 +43,11 @@ class Cell:
 PROFILES = ("train.sqlite", "faster.sqlite")
 """The example profiles that the cells open."""
 
-CELLS = (
-    Cell(
-        "markdown",
-        """# nsysconv in a notebook
-
-A training step takes 70 ms, and the GPU is not busy all the time. Why, and what helps?
-
-The profile is an example, a made-up training of 20 steps as Nsight Systems exports it;
-`python ../scripts/write_examples.py . train.sqlite faster.sqlite` writes it beside this notebook. Any
-profile does: a report of Nsight Systems exported to SQLite, a database or a log of nvprof, a trace of
-PyTorch, or a store that `nsysconv import` made.""",
-    ),
-    Cell(
-        "code",
-        """import nsysconv
-
-profile = nsysconv.open("train.sqlite")
-profile.report("summary")""",
-    ),
-    Cell(
-        "markdown",
-        """A report shows itself: the last line of a cell is enough. What has to be said with the numbers
-is below them. A quarter of the time the GPU waits for the host, or does nothing but copy. Why?""",
-    ),
-    Cell("code", """profile.report("findings")"""),
-    Cell("markdown", "`.plot()` draws a report that has something to draw. When was the GPU busy?"),
-    Cell("code", """profile.report("utilization_over_time:bins=100").plot()"""),
-    Cell("markdown", "With options of a report, as on the command line: the time of each step."),
-    Cell("code", """profile.report("steps", step_range="step *").plot()"""),
-    Cell(
-        "markdown",
-        """Any report can look at less. Inside one step, what did the host do while the GPU was idle?""",
-    ),
-    Cell(
-        "code",
-        """step = nsysconv.Slice(step="7", step_range="step *")
-profile.report("idle_host", slice=step, limit=5)""",
-    ),
-    Cell(
-        "markdown",
-        """So it is the batch, which the training loads itself. For questions that no report has, the
-events are there as an Arrow table, of a file as of a store: times are integers of ns, names are beside
-their ids. How much do small kernels matter?""",
-    ),
-    Cell(
-        "code",
-        """kernels = profile.events("kernel", ["name", "dur_ns"]).to_pandas()
-kernels["short"] = kernels["dur_ns"] < 10_000
-kernels.groupby("short")["dur_ns"].agg(["count", "sum"])""",
-    ),
-    Cell(
-        "markdown",
-        """More than half of the kernels are that short, and take 2.5 % of the time of all: their launches
-cost more than they do. And as SQL, on the tables and views of a store: from which memory are copies?""",
-    ),
-    Cell(
-        "code",
-        """profile.sql(\"\"\"
-    select direction, src_kind, count(*) as copies, sum(bytes) as bytes, sum(dur_ns) as ns
-    from v_memcpy group by 1, 2
-\"\"\")""",
-    ),
-    Cell(
-        "markdown",
-        """Three changes follow: batches loaded by other processes, into pinned memory, and an optimizer
-that launches few kernels in place of many short ones. The same training was profiled with them.""",
-    ),
-    Cell(
-        "code",
-        """profile.close()
-result = nsysconv.compare("train.sqlite", "faster.sqlite", for_people=True)
-result.reports[0]""",
-    ),
-    Cell("markdown", "The answer:"),
-    Cell("code", "print(result.answer)"),
+CELLS = tuple(
+    Cell(cell["cell_type"], "".join(cell["source"]))
+    for cell in json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
 )
+"""Those of the notebook as it stands: they are edited there."""
 
 # Objects at a place in memory have another one next time.
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
@@ -185,15 +114,10 @@ def _run_cells() -> Iterator[dict[str, Any]]:
         yield dict(sorted(made.items()))
 
 
-def difference(stored: dict[str, Any], cells: Sequence[Cell]) -> str | None:
-    """Return what of a stored notebook differs from what these cells make, pictures aside; or None."""
-    found = [Cell(cell["cell_type"], "".join(cell["source"])) for cell in stored["cells"]]
-    if tuple(found) != tuple(cells):
-        return "other cells"
+def differs(stored: dict[str, Any]) -> bool:
+    """Return whether a stored notebook shows anything but what its cells make, pictures aside."""
     pairs = zip(stored["cells"], notebook()["cells"], strict=True)
-    if any(_without_pictures(old) != _without_pictures(new) for old, new in pairs):
-        return "other outputs"
-    return None
+    return any(_without_pictures(old) != _without_pictures(new) for old, new in pairs)
 
 
 def _without_pictures(cell: dict[str, Any]) -> list[dict[str, Any]]:
@@ -208,11 +132,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="compare, write nothing")
     if parser.parse_args().check:
-        stored = json.loads(NOTEBOOK.read_text(encoding="utf-8"))
-        has = difference(stored, CELLS)
-        if has is None:
+        if not differs(json.loads(NOTEBOOK.read_text(encoding="utf-8"))):
             return 0
-        print(f"{NOTEBOOK.name} has {has}: run `make notebook`", file=sys.stderr)
+        print(f"{NOTEBOOK.name} has other outputs: run `make notebook`", file=sys.stderr)
         return 1
     text = json.dumps(notebook(), indent=1, ensure_ascii=False)
     NOTEBOOK.write_text(text + "\n", encoding="utf-8")

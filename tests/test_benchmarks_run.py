@@ -9,14 +9,12 @@ from pathlib import Path
 import inputs
 import jobs_diff
 import jobs_export
+import jobs_imports
 import jobs_kineto
 import jobs_nsys
-import jobs_nvprof
 import jobs_operators
 import jobs_ranks
-import jobs_rocpd
 import jobs_steps
-import jobs_xplane
 import measure
 import page
 import peers
@@ -37,8 +35,8 @@ def once(sides: Sequence[measure.Side], runs: int) -> list[Measured]:
 @pytest.fixture
 def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder for what the jobs make; no peers, and every side once."""
-    jobs = (jobs_diff, jobs_export, jobs_kineto, jobs_nsys, jobs_nvprof, jobs_operators,
-            jobs_ranks, jobs_rocpd, jobs_steps, jobs_xplane)  # fmt: skip
+    jobs = (jobs_diff, jobs_export, jobs_imports, jobs_kineto, jobs_nsys, jobs_operators, jobs_ranks,
+            jobs_steps)  # fmt: skip
     for module in (inputs, peers, *jobs):
         monkeypatch.setattr(module, "DATA", tmp_path)
     for module in jobs:
@@ -57,10 +55,11 @@ SMALL: dict[str, tuple[Callable[[], Group], int, list[str]]] = {
                 *["training-2.5-1"] * 2, "training-2.5-1-metadata", "training-2.5-2"]),
     "operators": (lambda: jobs_operators.run(NOWHERE, 2, 1, 1, "setting"), 3,
                   ["odd-reprinted-1", "training-2.13-1", "training-2.5-2"]),
-    "nvprof": (lambda: jobs_nvprof.run(NOWHERE, 200, 1, "setting"), 1, ["basic-gpu-trace-200"]),
-    "rocpd": (lambda: jobs_rocpd.run(NOWHERE, 20, 1, "setting"), 1, ["basic-3-20"]),
+    "nvprof": (lambda: jobs_imports.run("nvprof", NOWHERE, 200, 1, "setting"), 1,
+               ["basic-gpu-trace-200"]),
+    "rocpd": (lambda: jobs_imports.run("rocpd", NOWHERE, 20, 1, "setting"), 1, ["basic-3-20"]),
     "steps": (lambda: jobs_steps.run(NOWHERE, 20, 1, "setting"), 2, ["basic-3.25.0-20"]),
-    "xplane": (lambda: jobs_xplane.run(NOWHERE, 1, 1, "setting"), 1, ["training.xplane-1"]),
+    "xplane": (lambda: jobs_imports.run("xplane", NOWHERE, 1, 1, "setting"), 1, ["training.xplane-1"]),
     "diff": (lambda: jobs_diff.run(NOWHERE, 20, 1, "setting"), 2, ["basic-3.24.0-20", "basic-3.25.0-20"]),
     "export": (lambda: jobs_export.run(NOWHERE, 20, 10, 1, "setting"), 7,
                ["graphs-3.24.0-10", "graphs-3.24.0-20"]),

@@ -25,7 +25,7 @@ from capturing import (
     place,
     wrapped,
 )
-from conftest import ROOT, few
+from conftest import ROOT, few, with_slow
 
 import nsysconv
 from nsysconv.capture import atomic_move
@@ -33,6 +33,10 @@ from nsysconv.errors import CaptureError
 from nsysconv.record import Record, read
 
 both = pytest.mark.parametrize("wrapper", WRAPPERS.values(), ids=list(WRAPPERS))
+# The shell twin does the same; of each kind of case one is tried with it in `make test`.
+python_first = pytest.mark.parametrize(
+    ("wrapper",), with_slow(((each,), name == "python") for name, each in WRAPPERS.items())
+)
 
 LINE = ("nsys", "profile", "-t", "cuda", "-o", "out/train")
 NAME = "out/train.1234.0.rank3"
@@ -98,7 +102,7 @@ def test_the_programs_status_is_kept(here: Place, wrapper: Sequence[str], status
     assert record(here).signal is None
 
 
-@both
+@python_first
 def test_a_signal_that_ended_the_program_is_understood(here: Place, wrapper: Sequence[str]) -> None:
     done = here.run(wrapper, [], [*LINE, "sh", "-c", "kill -SEGV $$"])
     assert done.returncode == 128 + signal.SIGSEGV
@@ -162,7 +166,7 @@ def test_the_shell_twin_always_adds_job_and_rank(here: Place) -> None:
     assert here.files == [f"{name}.nsys-rep", f"{name}.nsysconv.json"]
 
 
-@both
+@python_first
 def test_without_a_launcher_the_name_is_the_users(tmp_path: Path, wrapper: Sequence[str]) -> None:
     here = place(tmp_path)
     assert here.run(wrapper, [], ["nsys", "profile", "-o", "train", "true"]).returncode == 0
@@ -170,7 +174,7 @@ def test_without_a_launcher_the_name_is_the_users(tmp_path: Path, wrapper: Seque
     assert record(here, "train").rank is None
 
 
-@both
+@python_first
 def test_places_in_jobs_of_other_systems(tmp_path: Path, wrapper: Sequence[str]) -> None:
     here = place(
         tmp_path, PBS_JOBID="77.head", PALS_RANKID="2", PALS_LOCAL_RANKID="0", PALS_NODEID="1"
@@ -180,7 +184,7 @@ def test_places_in_jobs_of_other_systems(tmp_path: Path, wrapper: Sequence[str])
     assert (told.rank, told.local_rank, told.job) == (2, 0, "pbs 77.head")
 
 
-@both
+@python_first
 def test_what_a_launcher_does_not_say_is_asked_of_the_next(
     tmp_path: Path, wrapper: Sequence[str]
 ) -> None:
@@ -192,7 +196,7 @@ def test_what_a_launcher_does_not_say_is_asked_of_the_next(
     assert (told.rank, told.local_rank, told.world_size) == (3, 1, 8)
 
 
-@both
+@python_first
 def test_a_launcher_alone_says_no_more_than_it_knows(
     tmp_path: Path, wrapper: Sequence[str]
 ) -> None:
@@ -243,20 +247,20 @@ def test_a_rank_that_is_not_chosen_is_the_bare_program(here: Place, wrapper: Seq
     assert here.files == []
 
 
-@both
+@python_first
 def test_a_rank_that_is_not_chosen_keeps_its_process(here: Place, wrapper: Sequence[str]) -> None:
     with here.start(wrapper, ["--ranks", "0"], [*LINE, "sh", "-c", "echo $$"]) as process:
         pid = process.pid
     assert (here.here.parent / "said").read_text() == f"{pid}\n"
 
 
-@both
+@python_first
 def test_a_rank_that_is_not_chosen_needs_no_profiler(here: Place, wrapper: Sequence[str]) -> None:
     line = ["/no/such/nsys", "profile", "-o", "x", "echo", "hi"]
     assert here.run(wrapper, ["--ranks", "0"], line).stdout == b"hi\n"
 
 
-@both
+@python_first
 @pytest.mark.parametrize(("program", "status"), [("no-such-program", 127), ("/", 126)])
 def test_a_bare_program_that_cannot_run(
     here: Place, wrapper: Sequence[str], program: str, status: int
@@ -276,7 +280,7 @@ def test_signals_that_python_ignores_end_the_program_as_ever(here: Place, ranks:
     assert not int(ignored[1], 16) & (1 << (signal.SIGPIPE - 1))
 
 
-@both
+@python_first
 def test_nsys_works_in_a_folder_of_its_own_and_the_programs_stays(
     here: Place, wrapper: Sequence[str]
 ) -> None:
@@ -286,7 +290,7 @@ def test_nsys_works_in_a_folder_of_its_own_and_the_programs_stays(
     assert nsys_tmpdir.startswith(f"{here.scratch}/.nsysconv-")
 
 
-@both
+@python_first
 def test_scratch_that_is_named_is_everybodys(here: Place, wrapper: Sequence[str]) -> None:
     local = here.here.parent / "local"
     local.mkdir()
@@ -296,7 +300,7 @@ def test_scratch_that_is_named_is_everybodys(here: Place, wrapper: Sequence[str]
     assert list(local.iterdir()) == []
 
 
-@both
+@python_first
 def test_a_scratch_folder_is_no_pattern(here: Place, wrapper: Sequence[str]) -> None:
     local = here.here.parent / "a %h %%"
     local.mkdir()
@@ -305,7 +309,7 @@ def test_a_scratch_folder_is_no_pattern(here: Place, wrapper: Sequence[str]) -> 
     assert list(local.iterdir()) == []
 
 
-@both
+@python_first
 def test_scratch_without_room_is_not_used(here: Place, wrapper: Sequence[str]) -> None:
     done = here.run(wrapper, [], [*LINE, "true"], TMPDIR="/no/such/folder")
     assert done.returncode == 0
@@ -313,7 +317,7 @@ def test_scratch_without_room_is_not_used(here: Place, wrapper: Sequence[str]) -
     assert here.files == [f"{NAME}.nsys-rep", f"{NAME}.nsysconv.json"]
 
 
-@both
+@python_first
 def test_standard_input_is_the_programs(here: Place, wrapper: Sequence[str]) -> None:
     done = subprocess.run(
         wrapped(wrapper, [], [*LINE, "cat"]), cwd=here.here, env=here.environment,
@@ -387,7 +391,7 @@ def test_the_shell_twin_needs_no_separator_where_every_rank_is_profiled(here: Pl
     assert here.files == [f"{NAME}.nsys-rep", f"{NAME}.nsysconv.json"]
 
 
-@both
+@python_first
 def test_nothing_starts_without_the_rank_that_is_asked_for(
     tmp_path: Path, wrapper: Sequence[str]
 ) -> None:
@@ -470,7 +474,7 @@ def test_a_rank_that_leaves_no_report_leaves_a_record(
     assert here.left == []
 
 
-@both
+@python_first
 @pytest.mark.parametrize("output", ["train.%p", "train.nsys-rep"])
 def test_the_first_record_becomes_the_last(
     here: Place, wrapper: Sequence[str], output: str
@@ -483,7 +487,7 @@ def test_the_first_record_becomes_the_last(
     assert record(here, told.removesuffix(".nsysconv.json")).exit_status == 0
 
 
-@both
+@python_first
 def test_a_program_that_cannot_leave_a_record_runs_all_the_same(
     here: Place, wrapper: Sequence[str]
 ) -> None:
@@ -494,7 +498,7 @@ def test_a_program_that_cannot_leave_a_record_runs_all_the_same(
     assert b"the record could not be written" in done.stderr
 
 
-@both
+@python_first
 def test_a_recording_that_is_no_report_yet_is_kept(here: Place, wrapper: Sequence[str]) -> None:
     done = here.run(wrapper, [], [*LINE, "true"], STANDIN_FAULTS="3:unfinished")
     (kept,) = [name for name in here.files if name.endswith(".qdstrm")]
@@ -502,14 +506,14 @@ def test_a_recording_that_is_no_report_yet_is_kept(here: Place, wrapper: Sequenc
     assert b"nsys import" in done.stderr
 
 
-@both
+@python_first
 def test_a_report_whose_name_was_taken_is_still_found(here: Place, wrapper: Sequence[str]) -> None:
     done = here.run(wrapper, [], [*LINE, "true"], STANDIN_FAULTS="3:clash")
     assert done.returncode == 1
     assert f"{NAME}.nsys-rep" in here.files
 
 
-@both
+@python_first
 def test_an_old_report_is_not_taken_for_the_missing_one(
     here: Place, wrapper: Sequence[str]
 ) -> None:
@@ -529,7 +533,7 @@ def test_half_a_report_is_kept(here: Place, wrapper: Sequence[str]) -> None:
     assert here.files == [f"{NAME}.nsys-rep", f"{NAME}.nsysconv.json"]
 
 
-@both
+@python_first
 def test_a_report_that_cannot_be_moved_stays_on_scratch(
     here: Place, wrapper: Sequence[str]
 ) -> None:
@@ -585,7 +589,7 @@ def test_the_report_is_imported_beside_it(here: Place) -> None:
         (["--keep", "report,export,store"], [".db", ".nsys-rep", ".nsysconv.json", ".sqlite"]),
         (["--store", "all.db"], [".nsys-rep", ".nsysconv.json"]),
         (["--store", "all.db", "--keep", "report,store"], [".db", ".nsys-rep", ".nsysconv.json"]),
-    ], 2),
+    ], 1),
 )
 def test_what_is_kept(here: Place, options: list[str], kept: list[str]) -> None:
     done = here.run(IMPORTING, options, [*LINE, "true"])

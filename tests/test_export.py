@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -31,6 +32,14 @@ PER_SOURCE = [BASIC, FIXTURES / "kineto" / "training-2.13.json",
 
 
 # -- all or nothing
+
+
+@pytest.fixture(scope="module")
+def of_ranks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with two ranks."""
+    path = tmp_path_factory.mktemp("ranks") / "job.db"
+    nsysconv.import_files(RANKS, path)
+    return path
 
 
 def listing(folder: Path) -> list[str]:
@@ -180,8 +189,10 @@ def test_the_command_says_what_it_wrote(tmp_path: Path) -> None:
     (["job.db", "--to", "parquet", "-o", "here"], "here"),
     (["job.db", "--to", "parquet", "-o", "here/"], "here"),
 ])  # fmt: skip
-def test_where_it_is_written(arguments: list[str], expected: str, tmp_path: Path) -> None:
-    nsysconv.import_files(RANKS, tmp_path / "job.db")
+def test_where_it_is_written(
+    arguments: list[str], expected: str, of_ranks: Path, tmp_path: Path
+) -> None:
+    shutil.copyfile(of_ranks, tmp_path / "job.db")
     outcome = run("export", *arguments, cwd=tmp_path)
     assert outcome.status == 0, outcome.err
     assert listing(tmp_path) == sorted(["job.db", expected])

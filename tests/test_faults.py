@@ -27,7 +27,7 @@ ROUNDS = [
 
 @pytest.fixture(scope="module")
 def stage(tmp_path_factory: pytest.TempPathFactory) -> inject.Stage:
-    return inject.Stage(tmp_path_factory.mktemp("faults") / "stage", 2_000)
+    return inject.Stage(tmp_path_factory.mktemp("faults") / "stage", 500)
 
 
 @pytest.mark.parametrize(("name", "fault"), few(ROUNDS, 1))

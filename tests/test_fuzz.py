@@ -37,7 +37,7 @@ FILES = dict.fromkeys(DAMAGED, 60) | {
     "nsys_rep": 300,
 }  # fmt: skip
 SEED = 1
-AT_ONCE = 2
+AT_ONCE = 1
 BASIC = "basic-3.25.0.sqlite"
 
 TURNS = [
@@ -223,7 +223,7 @@ BROKEN: dict[str, tuple[Any, str, Any, str, set[str]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("what", BROKEN)
+@pytest.mark.parametrize("what", few(BROKEN, 5))
 def test_what_is_broken_is_found(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     module, part, instead, name, promises = BROKEN[what]
     monkeypatch.setattr(module, part, instead)

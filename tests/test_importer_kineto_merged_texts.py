@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable
 from itertools import product
@@ -13,6 +11,7 @@ from typing import Any
 
 import pytest
 from conftest import REAL, by_turns, event_rows, real, small_rows
+from golden_cases import run
 
 import nsysconv
 from nsysconv.importers.kineto.packed import part_text
@@ -91,7 +90,7 @@ def _gpu_first(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
 WAYS = [*product([list, _by_time, _gpu_first], [(83, 84), (83, 83)], [False, True])]
 
 
-@pytest.mark.parametrize(("spelling", "way"), by_turns(SPELLINGS, WAYS, 5))
+@pytest.mark.parametrize(("spelling", "way"), by_turns(SPELLINGS, WAYS, 9))
 def test_ranks_told_apart_by_texts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spelling: str, way: tuple[Any, ...]
 ) -> None:
@@ -140,10 +139,8 @@ def test_the_file_of_the_report() -> None:
 
 def test_the_answer_says_which_rank_to_ask_why(tmp_path: Path) -> None:
     path = _write(tmp_path / "merged.json", _ranks(SPELLINGS["before"]))
-    answered = subprocess.run(
-        [sys.executable, "-m", "nsysconv", str(path)], capture_output=True, text=True, check=True
-    )
-    (line,) = (line for line in answered.stdout.splitlines() if "nsysconv why" in line)
+    answered = run(path, cwd=tmp_path)
+    (line,) = (line for line in answered.out.splitlines() if "nsysconv why" in line)
     assert f"{path}@merged-pid8" in line or f"{path}@1 gap:" in line
 
 

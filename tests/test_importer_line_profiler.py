@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 from conftest import FIXTURES, REAL, claimed_by, profile_in_place, real
 from fixtures_line_profiler import FILE, SECRET, pickled, printed
+from importing import places as notes
+from importing import refusal as error
+from importing import written
 
 from nsysconv import api
-from nsysconv.errors import InputError
 from nsysconv.facts import Fact
 from nsysconv.importers import line_profiler
-from nsysconv.importers.contract import No, Options
+from nsysconv.importers.contract import No
 from nsysconv.importers.probe import Probe
 
 FOLDER = FIXTURES / "line_profiler"
@@ -39,17 +41,6 @@ def lines(path: Path) -> list[Line]:
              row["hits"], row["sum_ns"])
             for row in profile.rows("cpu_line")
         ]  # fmt: skip
-
-
-def notes(path: Path) -> dict[str, tuple[int, str]]:
-    with profile_in_place(path) as profile:
-        return {note.slug: (note.count, note.where) for note in profile.notes}
-
-
-def written(tmp_path: Path, content: bytes | str) -> Path:
-    path = tmp_path / "made"
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return path
 
 
 @pytest.mark.parametrize("path", [LPROF, OLD, TEXT], ids=lambda path: path.name)
@@ -136,21 +127,6 @@ def test_text_without_tables_is_refused_with_what_to_print(tmp_path: Path) -> No
     assert isinstance(answer, No)
     assert answer.close
     assert "python -m line_profiler" in answer.hint
-
-
-@pytest.mark.parametrize("path", [LPROF, OLD, TEXT, FOLDER / "odd.txt"], ids=lambda path: path.name)
-def test_no_secret_is_copied(path: Path, tmp_path: Path) -> None:
-    """Of folders and of the program's text."""
-    assert SECRET.encode() in path.read_bytes()
-    api.import_files([path], tmp_path / "store.db")
-    assert SECRET.encode() not in (tmp_path / "store.db").read_bytes()
-
-
-def error(path: Path) -> InputError:
-    with pytest.raises(InputError) as caught, Probe(path) as probe:
-        for recording in line_profiler.read([probe], Options()):
-            list(recording.batches)
-    return caught.value
 
 
 @pytest.mark.parametrize("length", [100, 200, -1])

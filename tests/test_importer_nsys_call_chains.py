@@ -8,7 +8,7 @@ from pathlib import Path
 from shutil import copyfile
 
 import pytest
-from conftest import FIXTURES, REAL, real
+from conftest import FIXTURES, REAL, by_turns, few, real
 from small_store import Call, Kernel, opened
 
 from nsysconv import api
@@ -61,8 +61,7 @@ def callers(profile: OpenProfile) -> dict[int, str]:
     return {row["correlation_id"]: row["caller_name"] for row in rows if row["caller_name"]}
 
 
-@pytest.mark.parametrize("wrapped", [False, True])
-@pytest.mark.parametrize("offset", [0, 1])
+@pytest.mark.parametrize(("offset", "wrapped"), by_turns([0, 1], [False, True], 2))
 def test_the_innermost_function_of_the_program_called(
     tmp_path: Path, offset: int, wrapped: bool
 ) -> None:
@@ -80,11 +79,11 @@ def test_only_names_of_callers_are_read(tmp_path: Path) -> None:
     assert names & set(TEXTS.values()) == {"Pool::grow(int)", "step()"}
 
 
-@pytest.mark.parametrize("damage", [
+@pytest.mark.parametrize("damage", few([
     "UPDATE CUDA_CALLCHAINS SET symbol = 'x'", "UPDATE CUDA_CALLCHAINS SET symbol = 12345",
     "UPDATE CUDA_CALLCHAINS SET unresolved = 1", "DELETE FROM CUDA_CALLCHAINS",
     "UPDATE StringIds SET value = '[Broken backtraces]' WHERE id BETWEEN 900 AND 909",
-])  # fmt: skip
+], 2))  # fmt: skip
 def test_without_a_name_nobody_called(tmp_path: Path, damage: str) -> None:
     path = with_chains(tmp_path)
     with closing(sqlite3.connect(path)) as connection, connection:

@@ -30,7 +30,9 @@ from conftest import (
     real,
     small_rows,
     store_in_place,
+    with_slow,
 )
+from importing import changed_copy
 from scenario_cpu_side import BASE, WORLD
 
 from nsysconv import codes, schema
@@ -44,7 +46,7 @@ AGES = ("2.9.1", "3.4.0", "3.17.2", "3.28.1")
 EVERYTHING = frozenset(nsys_sqlite.INCLUDABLE)
 OpenIt = Callable[..., Profile]
 Changed = Callable[..., Path]
-every_age = pytest.mark.parametrize("age", AGES)
+every_age = pytest.mark.parametrize("age", with_slow((age, age in (AGES[0], AGES[-1])) for age in AGES))
 
 
 def _file(age: str) -> Path:
@@ -71,16 +73,7 @@ def imported(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenIt]:
 @pytest.fixture
 def changed(tmp_path: Path) -> Changed:
     """A copy of an export with some SQL done to it."""
-
-    def change(sql: str, age: str = "3.28.1") -> Path:
-        path = tmp_path / "changed.sqlite"
-        path.write_bytes(_file(age).read_bytes())
-        connection = sqlite3.connect(path)
-        connection.executescript(sql)
-        connection.close()
-        return path
-
-    return change
+    return lambda sql, age="3.28.1": changed_copy(_file(age), tmp_path, sql)
 
 
 @pytest.fixture
@@ -726,7 +719,7 @@ def test_os_runtime_calls_of_real_files(imported: OpenIt, path: Path) -> None:
 
 
 @real
-@pytest.mark.parametrize("path", REAL_FILES, ids=name_of)
+@pytest.mark.parametrize("path", few(REAL_FILES, 2), ids=name_of)
 def test_threads_of_real_files_have_the_priorities_of_the_source(
     imported: OpenIt, path: Path
 ) -> None:

@@ -10,6 +10,7 @@ import pytest
 from conftest import NSYS, REAL, Row, Shelf, event_rows, examples, profile_in_place, real
 from hypothesis import given
 from hypothesis import strategies as st
+from importing import changed_copy
 from nsys_rows import nccl_blob
 from scenario_nccl import KIB, MIB, A, B
 from workload import NcclPayload
@@ -71,16 +72,7 @@ Change = Callable[[str], Profile]
 @pytest.fixture
 def changed(tmp_path: Path, shelf: Shelf) -> Change:
     """Imports a copy that SQL has changed."""
-
-    def make(sql: str) -> Profile:
-        path = tmp_path / "changed.sqlite"
-        path.write_bytes(FILES[0].read_bytes())
-        connection = sqlite3.connect(path, isolation_level=None)
-        connection.executescript(sql)
-        connection.close()
-        return shelf.profile(path)
-
-    return make
+    return lambda sql: shelf.profile(changed_copy(FILES[0], tmp_path, sql))
 
 
 # -- rows

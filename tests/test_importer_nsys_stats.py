@@ -14,16 +14,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import fixtures_nsys_sqlite
 import pytest
-from conftest import FIXTURES, NSYS, Row, Shelf, event_rows, few, in_any_order
+from conftest import FIXTURES, Row, Shelf, event_rows, few, in_any_order
 from fixtures_nsys_stats import STATS
 from hypothesis import given
 from hypothesis import strategies as st
+from importing import slugs, totals_of
 from nsys_stats_tables import MEMORY, function
 from scenarios import EXPECTED, WORKLOADS
-from test_importer_nvprof_log_workloads import slugs, totals_of
 from workload import Workload
+from workload_rows import newest_export
 from write_nsys_stats import (
     ENGLISH,
     FOURS,
@@ -45,8 +45,6 @@ from nsysconv.names import plain_api_name
 FOLDER = FIXTURES / "nsys_stats"
 TRACES = [name for name, log in STATS.items() if "_trace" in log.tables[0]]
 SUMMARIES = [name for name in STATS if name not in TRACES]
-every_summary = pytest.mark.parametrize("name", SUMMARIES)
-every_trace = pytest.mark.parametrize("name", TRACES)
 
 Key = tuple[str, str | None, str]
 
@@ -93,8 +91,7 @@ def summed(rows: list[Row]) -> dict[Key, tuple[int, int, int, int]]:
     }  # fmt: skip
 
 
-@every_summary
-def test_totals_are_those_of_the_workload(shelf: Shelf, name: str) -> None:
+def _totals_are_those_of_the_workload(shelf: Shelf, name: str) -> None:
     log = STATS[name]
     rows = [row for row in totals_of(shelf.profile(FOLDER / name)) if row["kind"] != "range"]
     wanted = durations(WORKLOADS[log.workload], log.tables)
@@ -116,8 +113,7 @@ def test_the_sums_are_those_worked_out_by_hand(shelf: Shelf) -> None:
     )
 
 
-@every_summary
-def test_medians_and_deviations(shelf: Shelf, name: str) -> None:
+def _medians_and_deviations(shelf: Shelf, name: str) -> None:
     """To the decimal that is printed; none before 2021.5, and none of several rows."""
     log = STATS[name]
     wanted = durations(WORKLOADS[log.workload], log.tables)
@@ -136,8 +132,7 @@ def test_medians_and_deviations(shelf: Shelf, name: str) -> None:
             assert "stddev_ns" not in row
 
 
-@every_summary
-def test_bytes_are_as_exact_as_they_are_printed(shelf: Shelf, name: str) -> None:
+def _bytes_are_as_exact_as_they_are_printed(shelf: Shelf, name: str) -> None:
     log, events = STATS[name], WORKLOADS[STATS[name].workload].events
     sizes: dict[tuple[str, str], list[int]] = {}
     for kind, items in (("memcpy", events.memcpys), ("unified_memory", events.migrations),
@@ -159,8 +154,7 @@ def test_bytes_are_as_exact_as_they_are_printed(shelf: Shelf, name: str) -> None
     assert rounded == ("sizes" in log.tables and log.age in ("2021", "2022", "2025") and bool(rows))
 
 
-@every_summary
-def test_facts_of_totals(shelf: Shelf, name: str) -> None:
+def _facts_of_totals(shelf: Shelf, name: str) -> None:
     log = STATS[name]
     kinds = {kind for kind, _, _ in durations(WORKLOADS[log.workload], log.tables)}
     wanted = {Fact.API_TOTALS} if "api_call" in kinds else set()
@@ -178,9 +172,10 @@ def test_facts_of_totals(shelf: Shelf, name: str) -> None:
     assert ("no-gpu-work" in slugs(profile)) == (log.workload == "no_gpu")
 
 
-@pytest.mark.parametrize("name", [name for name in SUMMARIES if "ranges" in STATS[name].tables])
-def test_ranges(shelf: Shelf, name: str) -> None:
+def _ranges(shelf: Shelf, name: str) -> None:
     """Of each style and name; those of the domain without a name are called by their text."""
+    if "ranges" not in STATS[name].tables:
+        return
     events = WORKLOADS[STATS[name].workload].events
     domains = {domain.domain_id: domain.name for domain in events.domains}
     last = max(item.end_ns or item.start_ns for item in events.ranges)
@@ -196,6 +191,13 @@ def test_ranges(shelf: Shelf, name: str) -> None:
     ) == in_any_order(
         [(text, len(durations), sum(durations)) for (_, text), durations in wanted.items()]
     )
+
+
+@pytest.mark.parametrize("name", SUMMARIES)
+def test_a_summary_says_what_the_workload_adds_up_to(shelf: Shelf, name: str) -> None:
+    for check in (_totals_are_those_of_the_workload, _medians_and_deviations,
+                  _bytes_are_as_exact_as_they_are_printed, _facts_of_totals, _ranges):  # fmt: skip
+        check(shelf, name)
 
 
 # -- traces
@@ -236,7 +238,7 @@ def like(found: list[Row], wanted: list[Row]) -> list[Row]:
     return [dict.fromkeys(found[0] if found else (), None) | row for row in wanted]
 
 
-@every_trace
+@pytest.mark.parametrize("name", TRACES)
 def test_rows_are_those_of_the_workload(shelf: Shelf, name: str) -> None:
     log = STATS[name]
     workload = WORKLOADS[log.workload]
@@ -268,10 +270,6 @@ def test_rows_are_those_of_the_workload(shelf: Shelf, name: str) -> None:
 # -- beside exports
 
 
-def export(workload: str) -> Path:
-    return NSYS / f"{workload}-{fixtures_nsys_sqlite.NSYS_AGES[workload][-1]}.sqlite"
-
-
 def by(
     rows: list[Row], keys: tuple[str, ...], sums: tuple[str, ...]
 ) -> dict[tuple[Any, ...], list[int]]:
@@ -299,7 +297,7 @@ def test_reports_are_those_of_the_export(name: str) -> None:
     compared = {"kernels": of_kernels, "transfers": of_copies, "api_vs_kernel": of_calls}
     if log.workload == "no_gpu":
         compared = {"api_vs_kernel": of_calls}
-    with api.open(FOLDER / name) as ours, api.open(export(log.workload)) as theirs:
+    with api.open(FOLDER / name) as ours, api.open(newest_export(log.workload)) as theirs:
         for report, (keys, sums) in compared.items():
             found, wanted = (by(p.report(report).rows(), keys, sums) for p in (ours, theirs))
             assert found == wanted, report
@@ -307,20 +305,14 @@ def test_reports_are_those_of_the_export(name: str) -> None:
             return
         (total,) = ours.report("overview").rows()
         devices = theirs.report("overview").rows()
-        for column in (
-            "kernel_count",
-            "kernel_sum_ns",
-            "memcpy_count",
-            "memcpy_sum_ns",
-            "memset_count",
-        ):
+        for column in ("kernel_count", "kernel_sum_ns", "memcpy_count", "memcpy_sum_ns", "memset_count"):
             assert total.get(column, 0) == sum(row[column] for row in devices)
 
 
 def test_kernels_with_their_medians_as_the_export_has_them() -> None:
     """One device: all figures but the order of columns; deviations to a decimal."""
     columns = ("name", "kernel_pct", "avg_ns", "med_ns", "min_ns", "max_ns")
-    with api.open(FOLDER / "basic-2025.csv") as ours, api.open(export("basic")) as theirs:
+    with api.open(FOLDER / "basic-2025.csv") as ours, api.open(newest_export("basic")) as theirs:
         found, wanted = (p.report("kernels").rows() for p in (ours, theirs))
     assert [[row[c] for c in columns] for row in found] == [
         [row[c] for c in columns] for row in wanted
@@ -345,7 +337,7 @@ def test_joined_traces_answer_as_the_export() -> None:
     files = [FOLDER / f"basic-2025-cuda_{which}_trace.csv" for which in ("gpu", "api")]
     with imported_together(files) as profile:
         assert Fact.API_LINKS in profile.profile.facts
-        with api.open(export("basic")) as theirs:
+        with api.open(newest_export("basic")) as theirs:
             for report in ("api_vs_kernel", "kernels"):
                 found, wanted = (p.report(report).rows() for p in (profile, theirs))
                 for rows in (found, wanted):

@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 from conftest import event_rows, few
-from test_importer_nsys_stats_odd import note, read
-from test_importer_nvprof_log_workloads import slugs, totals_of
+from importing import only_note as note
+from importing import read, slugs, totals_of
 
 from nsysconv.facts import Fact
 from nsysconv.notes import Severity

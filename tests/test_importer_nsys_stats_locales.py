@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 from conftest import Row, by_turns, event_rows
+from importing import only_note as note
+from importing import profiles as imported
+from importing import read, slugs, totals_of
 from nsys_stats_tables import AGES, Rows
 from test_importer_nsys_stats import LOCALES
-from test_importer_nsys_stats_odd import note, read
-from test_importer_nvprof_log_workloads import imported, slugs, totals_of
 from write_nsys_stats import PLAIN, Locale, column, stats, table
 
 from nsysconv.notes import Severity

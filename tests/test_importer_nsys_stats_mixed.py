@@ -7,10 +7,10 @@ from collections.abc import Callable
 import nsys_stats_tables as reports
 import pytest
 from conftest import by_turns, event_rows
+from importing import only_note as note
+from importing import read, slugs, totals_of
 from nsys_stats_tables import AGES, Rows
 from scenarios import WORKLOADS
-from test_importer_nsys_stats_odd import note, read
-from test_importer_nvprof_log_workloads import slugs, totals_of
 from write_nsys_stats import column, csv_, table
 
 from nsysconv.notes import Severity

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 from conftest import FIXTURES, claimed_by, event_rows, in_any_order
+from importing import imported as only_profile
+from importing import only_note as note
+from importing import profiles as imported
+from importing import read, slugs, totals_of, written
 from odd_nsys_stats import LONG, ODD_STATS, QUOTED
-from test_importer_nvprof_log_workloads import imported, slugs, totals_of
 
 from nsysconv import api
 from nsysconv.errors import InputError, NotRecorded
 from nsysconv.facts import Fact
-from nsysconv.notes import Note, Severity
+from nsysconv.notes import Severity
 from nsysconv.store.read import Profile
 
 FOLDER = FIXTURES / "nsys_stats"
@@ -26,21 +27,9 @@ GPU_TOTALS = {Fact.KERNEL_TOTALS, Fact.MEMORY_TOTALS}
 TABLES = ("kernel", "memcpy", "memset", "unified_memory_event", "api_call")
 
 
-@contextmanager
-def odd(name: str) -> Iterator[Profile]:
+def odd(name: str) -> AbstractContextManager[Profile]:
     """The only profile of a file."""
-    with imported(FOLDER / name) as (profile,):
-        yield profile
-
-
-@contextmanager
-def read(text: str) -> Iterator[Profile]:
-    """The only profile of a text."""
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "printed"
-        path.write_text(text, encoding="utf-8")
-        with imported(path) as (profile,):
-            yield profile
+    return only_profile(FOLDER / name)
 
 
 def said(profile: Profile) -> dict[str, Any]:
@@ -49,11 +38,6 @@ def said(profile: Profile) -> dict[str, Any]:
         **{table: event_rows(profile, table) for table in TABLES},
         "totals": in_any_order(totals_of(profile)), "facts": profile.facts,
     }  # fmt: skip
-
-
-def note(profile: Profile, slug: str) -> Note:
-    (found,) = (note for note in profile.notes if note.slug == slug)
-    return found
 
 
 @pytest.mark.parametrize("name", AS_BASIC)
@@ -349,14 +333,12 @@ def test_calls_of_others_are_not_those_of_cuda() -> None:
         assert "nothing names" in note(profile, "rows-not-read").text
 
 
-def test_two_versions_of_a_function_are_one() -> None:
+def test_two_versions_of_a_function_are_one(tmp_path: Path) -> None:
     """nsys strips four digits, so that five stay."""
     header = "Time (%),Total Time (ns),Num Calls,Avg (ns),Min (ns),Max (ns),Name\n"
     rows = "60.0,60,2,30.0,10,50,cudaLaunchKernelExC_v11060\n40.0,40,1,40.0,40,40,cudaLaunchKernelExC\n"
-    with TemporaryDirectory() as folder:
-        (Path(folder) / "calls").write_text(header + rows)
-        with api.open(Path(folder) / "calls") as profile:
-            (row,) = profile.report("api_vs_kernel").rows()
+    with api.open(written(tmp_path, header + rows)) as profile:
+        (row,) = profile.report("api_vs_kernel").rows()
     assert [row[c] for c in ("name", "layer", "call_count", "api_sum_ns")] == [
         "cudaLaunchKernelExC", "runtime", 3, 100]  # fmt: skip
 

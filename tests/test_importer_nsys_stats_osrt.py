@@ -7,9 +7,9 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from importing import only_note as note
+from importing import read, totals_of
 from nsys_stats_tables import AGES, SECRET, Age, Rows
-from test_importer_nsys_stats_odd import note, read
-from test_importer_nvprof_log_workloads import totals_of
 from write_nsys_stats import GERMAN, built_in, column, csv_, json_, table, tsv
 
 from nsysconv import api

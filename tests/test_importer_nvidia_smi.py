@@ -17,6 +17,7 @@ from conftest import FIXTURES, NSYS, examples, few
 from fixtures_nvidia_smi import BUS_IDS, DRIVER, FEW, LOGS, NAME, READINGS, UUIDS, dmon, query
 from hypothesis import given
 from hypothesis import strategies as st
+from importing import written
 
 from nsysconv import api, codes
 from nsysconv.errors import InputError
@@ -68,12 +69,6 @@ def samples(profile: api.OpenProfile) -> list[Sample]:
 def of(name: str) -> list[Sample]:
     with api.open(FOLDER / name) as profile:
         return samples(profile)
-
-
-def written(tmp_path: Path, text: str) -> Path:
-    path = tmp_path / "smi.log"
-    path.write_text(text, encoding="utf-8", newline="")
-    return path
 
 
 def read(tmp_path: Path, text: str) -> list[Sample]:
@@ -188,13 +183,6 @@ def test_columns_of_gpus() -> None:
         assert profile.attributes["driver_version"] == DRIVER
         assert profile.attributes["recording_ns"] == 2_102_000_000
         assert profile.facts == {Fact.METRICS, Fact.DEVICES, Fact.UTC}
-
-
-@pytest.mark.parametrize("name", READABLE)
-def test_serial_numbers_stay_where_they_are(name: str, tmp_path: Path) -> None:
-    store = tmp_path / "smi.db"
-    api.import_files([FOLDER / name], store)
-    assert b"SECRET" not in store.read_bytes()
 
 
 TWO_GPUS = "index, uuid, utilization.gpu [%]\n0, GPU-a, 1 %\n1, GPU-b, 2 %\n"

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
 import sqlite3
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import nvprof_counters as made
 import pytest
 from conftest import FIXTURES
+from importing import changed_copy
 from test_importer_nvprof_database import PREFIX
 from workload_rows import demangle
 
@@ -33,17 +33,9 @@ def known_names(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def changed(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
+def changed(tmp_path: Path) -> Callable[[str], Path]:
     """Gives a copy of the fixture on which SQL was run; K_ is the prefix of its tables."""
-
-    def change(sql: str) -> Path:
-        path = tmp_path / "counters.nvvp"
-        shutil.copyfile(COUNTERS, path)
-        with closing(sqlite3.connect(path)) as connection:
-            connection.executescript(sql.replace("K_", PREFIX))
-        return path
-
-    yield change
+    return lambda sql: changed_copy(COUNTERS, tmp_path, sql.replace("K_", PREFIX))
 
 
 Changed = Callable[[str], Path]

@@ -8,7 +8,6 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any
 
 import pytest
@@ -24,6 +23,7 @@ from conftest import (
     real,
     small_rows,
 )
+from importing import changed_copy, imported, slugs
 from scenario_basic import MAIN, PROCESS
 from scenarios import WORKLOADS
 from test_importer_nsys_in_place import assert_equal_profiles
@@ -39,7 +39,6 @@ from nsysconv.importers.nvprof_database import names, reader
 from nsysconv.importers.probe import Probe
 from nsysconv.names import demangler
 from nsysconv.notes import Note, Severity
-from nsysconv.store.location import reading
 from nsysconv.store.read import Profile
 
 FOLDER = FIXTURES / "nvprof_database"
@@ -56,24 +55,13 @@ def known_names(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def profile_of(tmp_path: Path) -> Iterator[Callable[[Path], Profile]]:
+def profile_of() -> Iterator[Callable[[Path], Profile]]:
     """Imports a file and gives its profile."""
     with ExitStack() as stores:
-
-        def profile(source: Path) -> Profile:
-            target = Path(mkdtemp(dir=tmp_path)) / "store.db"
-            import_file(source, target)
-            (found,) = stores.enter_context(reading(target)).profiles()
-            return found
-
-        yield profile
+        yield lambda source: stores.enter_context(imported(source))
 
 
 ProfileOf = Callable[[Path], Profile]
-
-
-def slugs(profile: Profile) -> set[str]:
-    return {note.slug for note in profile.notes}
 
 
 # -- rows of the workloads
@@ -126,9 +114,11 @@ def test_functions_by_their_numbers() -> None:
     assert [names.function_name(0, n) for n in (-1, 0, 16_000)] == [None] * 3
 
 
-def test_without_a_demangler(profile_of: ProfileOf, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_demangler(
+    profile_of: ProfileOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(reader, "demangler", lambda: None)
-    profile = profile_of(BASIC)
+    profile = profile_of(shutil.copyfile(BASIC, tmp_path / BASIC.name))
     kernels = event_rows(profile, "kernel")
     assert {row["name"] for row in kernels} == {
         kernel.function.mangled for kernel in WORKLOADS["basic"].events.kernels}  # fmt: skip
@@ -155,16 +145,7 @@ def test_the_demangler_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def changed(tmp_path: Path) -> Callable[..., Path]:
     """A copy of a fixture, changed by SQL."""
-
-    def change(sql: str, source: Path = BASIC) -> Path:
-        path = tmp_path / "changed.nvvp"
-        shutil.copy(source, path)
-        connection = sqlite3.connect(path, isolation_level=None)
-        connection.executescript(sql.replace("K_", PREFIX))
-        connection.close()
-        return path
-
-    return change
+    return lambda sql, source=BASIC: changed_copy(source, tmp_path, sql.replace("K_", PREFIX))
 
 
 Changed = Callable[..., Path]

@@ -15,6 +15,7 @@ import pytest
 from conftest import FIXTURES, REAL, Row, event_rows, provenance, real, small_rows
 from hypothesis import given
 from hypothesis import strategies as st
+from importing import slugs
 
 from nsysconv import api
 from nsysconv.api.importing import import_files
@@ -72,10 +73,6 @@ def profiles_of(tmp_path: Path) -> Iterator[ProfilesOf]:
 
 def notes(profile: Profile, slug: str) -> list[Note]:
     return [note for note in profile.notes if note.slug == slug]
-
-
-def slugs(profile: Profile) -> set[str]:
-    return {note.slug for note in profile.notes}
 
 
 def totals(profile: Profile) -> list[Row]:

@@ -13,12 +13,14 @@ from typing import Any
 
 import pytest
 from conftest import FIXTURES, REAL, claimed_by, event_rows, few, in_any_order, real
+from importing import profiles as imported
+from importing import slugs, totals_of
 from machine import APPLY, REDUCE, SAXPY
 from odd_nvprof_counters import DEVICES, EVENTS, INVOCATIONS, KERNELS, METRICS, PID
 from odd_nvprof_logs import ODD_LOGS
 from scenarios import WORKLOADS
-from test_importer_nvprof_log_workloads import GPU_TABLES, imported, slugs, totals_of
 from workload import Workload
+from workload_rows import GPU_TABLES
 from write_nvprof_log import gpu_trace_csv, write_log
 
 from nsysconv import api

@@ -6,7 +6,6 @@ A figure may be off by half of one unit in the last place of its cell, and by ha
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -18,6 +17,7 @@ import pytest
 from conftest import event_rows, examples
 from hypothesis import Phase, given
 from hypothesis import strategies as st
+from importing import read, slugs, totals_of
 from machine import a100
 from nvprof_spelling import (
     MEMORY,
@@ -32,7 +32,6 @@ from nvprof_spelling import (
     suffixed,
     time,
 )
-from test_importer_nvprof_log_workloads import imported, slugs, totals_of
 from workload import (
     Direction,
     Events,
@@ -48,7 +47,7 @@ from workload import (
 from write_nvprof_log import gpu_trace_csv, gpu_trace_text, summary_csv, summary_text, write_log
 
 from nsysconv import api
-from nsysconv.store.read import Examination, Profile
+from nsysconv.store.read import Examination
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -60,16 +59,6 @@ def believed() -> Iterator[None]:
             "nsysconv.timeline.timeline.examine_at_hand", lambda profile, along=False: Examination()
         )
         yield
-
-
-@contextmanager
-def read(text: str) -> Iterator[Profile]:
-    """The only profile of a log."""
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "printed.log"
-        write_log(path, text)
-        with imported(path) as (profile,):
-            yield profile
 
 
 GPU = a100(0)

@@ -5,44 +5,25 @@ Rows of traces are compared in test_workloads.py, and their reports in test_quer
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import machine
 import pytest
 from conftest import FIXTURES, Row, in_any_order
 from fixtures_nvprof_log import LOGS
+from importing import profiles as imported
+from importing import slugs, totals_of
 from scenarios import WORKLOADS
-from workload_rows import GPU_TABLES as GPU_TABLES
 from workload_rows import NvprofLog, newest_export
 from write_nvprof_database import thread_number
 
-from nsysconv import api, schema
+from nsysconv import api
 from nsysconv.facts import Fact
 from nsysconv.notes import Severity
-from nsysconv.store.location import reading
-from nsysconv.store.read import Profile
 
 FOLDER = FIXTURES / "nvprof_log"
 SUMMARIES = [name for name in LOGS if "summary" in name]
 every_summary = pytest.mark.parametrize("name", SUMMARIES)
-
-
-@contextmanager
-def imported(source: Path) -> Iterator[list[Profile]]:
-    """The profiles of a file in a store of their own."""
-    with TemporaryDirectory() as folder:
-        result = api.import_files([source], Path(folder) / "store.db")
-        assert not result.errors, result.errors
-        with reading(Path(folder) / "store.db") as store:
-            yield list(store.profiles())
-
-
-def slugs(profile: Profile) -> set[str]:
-    return {note.slug for note in profile.notes}
 
 
 # -- traces
@@ -58,27 +39,6 @@ def test_traces_of_nanoseconds_and_kilobytes_are_exact() -> None:
 
 
 # -- summaries
-
-
-def totals_of(profile: Profile) -> list[Row]:
-    """The totals with words for codes, without what is null; those inside ranges apart."""
-    domains = {row["domain_id"]: row["name"] for row in profile.rows("domain")}
-    rows = []
-    for row in profile.rows("aggregate"):
-        ids = {i for i in (row["name_id"], row["range_name_id"]) if i is not None}
-        names = profile.names(ids)
-        told = {k: v for k, v in row.items() if v is not None and k not in ("id", "profile_id")}
-        for column in ("kind", "layer", "direction"):
-            if isinstance(told.get(column), int):
-                codes = schema.metadata.tables["aggregate"].c[column].info["codes"]
-                told[column] = codes[told[column]]
-        for column, word in (("name_id", "name"), ("range_name_id", "within")):
-            if column in told:
-                told[word] = names[told.pop(column)]
-        if "domain_id" in told:
-            told["domain"] = domains.get(told.pop("domain_id"))
-        rows.append(told)
-    return rows
 
 
 def _gpu_and_calls(rows: list[Row]) -> set[tuple[Any, ...]]:

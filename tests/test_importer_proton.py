@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import FIXTURES, NO_REAL, REAL, claimed_by, import_file, profile_in_place, small_rows
-from fixtures_proton import SECRET, kernel, node
+from conftest import FIXTURES, NO_REAL, REAL, claimed_by, profile_in_place, small_rows
+from fixtures_proton import kernel, node
+from importing import places as notes
+from importing import written
 
 from nsysconv import api
 from nsysconv.errors import InputError
@@ -28,17 +30,6 @@ def totals(path: Path) -> set[tuple[Any, ...]]:
              row["sum_ns"])
             for row in profile.rows("aggregate")
         }  # fmt: skip
-
-
-def notes(path: Path) -> dict[str, tuple[int, str]]:
-    with profile_in_place(path) as profile:
-        return {note.slug: (note.count, note.where) for note in profile.notes}
-
-
-def written(tmp_path: Path, content: Any) -> Path:
-    path = tmp_path / "made.hatchet"
-    path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
-    return path
 
 
 def test_kernels_are_totals_and_scopes_hold_parts_of_them() -> None:
@@ -72,13 +63,6 @@ def test_scopes_with_sums_and_odd_nodes_are_not_read() -> None:
                            (None, "matmul_kernel", 0, 4, 4500)}  # fmt: skip
     assert not any("half" in row for row in totals(ODD))
     assert notes(ODD) == {"rows-not-read": (1, "summed"), "cell-unreadable": (2, "half")}
-
-
-@pytest.mark.parametrize("path", [TRAINING, ODD], ids=lambda path: path.stem)
-def test_no_secret_is_copied(path: Path, tmp_path: Path) -> None:
-    assert SECRET in path.read_text()
-    import_file(path, tmp_path / "store.db")
-    assert SECRET.encode() not in (tmp_path / "store.db").read_bytes()
 
 
 def test_deep_trees(tmp_path: Path) -> None:

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import FIXTURES, NO_REAL, REAL, claimed_by, import_file, profile_in_place, small_rows
+from conftest import FIXTURES, NO_REAL, REAL, claimed_by, profile_in_place, small_rows
 from fixtures_pytorch_snapshot import (
     FIRST,
     OTHER,
     SECOND,
-    SECRET,
     T0_US,
     THIRD,
     A,
@@ -25,6 +24,8 @@ from fixtures_pytorch_snapshot import (
     segment,
     training,
 )
+from importing import pickled as written
+from importing import places as notes
 
 from nsysconv import api
 from nsysconv.errors import InputError
@@ -39,12 +40,6 @@ SNAPSHOTS = REAL / "pytorch_snapshots"
 Row = dict[str, Any]
 
 
-def written(tmp_path: Path, content: Any) -> Path:
-    path = tmp_path / "made.pickle"
-    path.write_bytes(content if isinstance(content, bytes) else pickle.dumps(content))
-    return path
-
-
 def report(path: Path, spec: str) -> list[Row]:
     with api.open(path) as profile:
         return profile.report(spec).rows()
@@ -52,11 +47,6 @@ def report(path: Path, spec: str) -> list[Row]:
 
 def figures(rows: list[Row], *names: str) -> list[tuple[Any, ...]]:
     return [tuple(row[name] for name in names) for row in rows]
-
-
-def notes(path: Path) -> dict[str, tuple[int, str]]:
-    with profile_in_place(path) as profile:
-        return {note.slug: (note.count, note.where) for note in profile.notes}
 
 
 # -- by hand
@@ -183,16 +173,6 @@ def test_a_clock_that_goes_back_keeps_the_order(tmp_path: Path) -> None:
     assert figures(report(path, "memory"), "peak_bytes", "end_bytes") == [(500, 100)]
 
 
-# -- secrets
-
-
-@pytest.mark.parametrize("path", ALL, ids=lambda path: path.stem)
-def test_no_secret_is_copied(path: Path, tmp_path: Path) -> None:
-    assert SECRET.encode() in path.read_bytes() or path == WITHOUT_HISTORY
-    import_file(path, tmp_path / "store.db")
-    assert SECRET.encode() not in (tmp_path / "store.db").read_bytes()
-
-
 # -- damage
 
 
@@ -234,7 +214,7 @@ def test_events_that_are_none_are_left_out_and_counted(tmp_path: Path) -> None:
     found = notes(written(tmp_path, content))
     assert found["cell-unreadable"] == (1, "device 0, event 1")
     assert found["unknown-code"] == (1, "device 0, event 2")
-    assert report(tmp_path / "made.pickle", "memory")[0]["peak_bytes"] == 3800
+    assert report(tmp_path / "unnamed", "memory")[0]["peak_bytes"] == 3800
 
 
 def test_notes_are_below_the_reports_on_memory(tmp_path: Path) -> None:

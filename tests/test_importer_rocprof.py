@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,8 +9,8 @@ from typing import Any
 
 import pytest
 from conftest import FIXTURES, NSYS, REAL, changed, claimed_by, event_rows, name_of, real
-from fixtures_rocprof import DATABASES, FILL, GPU, PID, SECRET, TABLES, ZERO, totals
-from rocm_profiles import imported, notes, rows_since
+from fixtures_rocprof import FILL, GPU, PID, ZERO, totals
+from importing import imported, notes, rows_since, told, written
 
 from nsysconv import api
 from nsysconv.api.inputs import find_inputs
@@ -26,7 +25,6 @@ from nsysconv.store.read import Profile
 FOLDER = FIXTURES / "rocprof"
 # The first call begins so long after a whole second; without calls, so do the kernels.
 FIRST = 500
-READABLE = sorted({*DATABASES, *TABLES} - {"odd-no-columns.db"})
 TIMED = ["kernels.db", "odd-old.db", "results.csv", "odd-utf16.csv", "v2.csv", "counters-times.csv"]
 
 rows = rows_since(FIRST)
@@ -48,9 +46,9 @@ def added(profile: Profile) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("name", TIMED)
-def test_kernels_of_databases_and_tables_are_the_same(name: str, tmp_path: Path) -> None:
+def test_kernels_of_databases_and_tables_are_the_same(name: str) -> None:
     """Without quotes and `.kd`; work-items become blocks, rounded up; registers of both kinds add up."""
-    with imported(FOLDER / name, tmp_path) as profile:
+    with imported(FOLDER / name) as profile:
         found = rows(profile, "kernel", "start_ns", "dur_ns", "name", "grid_x", "block_x", "grid_y",
                      "device_id", "stream_id", "pid", "registers_per_thread", "shared_bytes",
                      "local_bytes_per_thread", "correlation_id")  # fmt: skip
@@ -69,8 +67,8 @@ def test_kernels_of_databases_and_tables_are_the_same(name: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize("name", ["counters.csv", "counters.db"])
-def test_kernels_of_which_only_counters_were_recorded_have_no_time(name: str, tmp_path: Path) -> None:
-    with imported(FOLDER / name, tmp_path) as profile:
+def test_kernels_of_which_only_counters_were_recorded_have_no_time(name: str) -> None:
+    with imported(FOLDER / name) as profile:
         found = rows(profile, "kernel", "start_ns", "dur_ns", "block_x")
         assert found == [(None, None, 256), (None, None, 64), (None, None, 64)]
         names = {row["id"]: row["text"] for row in profile.rows("name")}
@@ -91,7 +89,7 @@ def test_counters_of_executions_are_added(tmp_path: Path) -> None:
     path = tmp_path / "results.csv"
     text = (FOLDER / "counters.csv").read_text()
     path.write_text(text + text.splitlines()[1].replace(",16,0.5", ",4,x") + "\n")
-    with imported(path, tmp_path) as profile:
+    with imported(path) as profile:
         (waves,) = (row for batch in profile.batches("metric_sample", 100) for row in batch.to_pylist()
                     if row["execution_count"] == 2)  # fmt: skip
         assert [waves[f"value_{word}"] for word in ("min", "max", "avg", "sum")] == [4, 16, 10, 20]
@@ -100,7 +98,7 @@ def test_counters_of_executions_are_added(tmp_path: Path) -> None:
 
 @pytest.fixture
 def trace(tmp_path: Path) -> Iterator[Profile]:
-    with imported(FOLDER / "trace.db", tmp_path) as profile:
+    with imported(FOLDER / "trace.db") as profile:
         yield profile
 
 
@@ -138,7 +136,7 @@ def test_calls_of_hsa_are_there_when_asked_for(trace: Profile, tmp_path: Path) -
     assert {layer for (layer,) in rows(trace, "api_call", "layer")} == {"runtime"}
     assert notes(trace)["hsa-calls-left-out"] == [(Severity.INFO, 3, "HSA")]
     (tmp_path / "all").mkdir()
-    with imported(FOLDER / "trace.db", tmp_path / "all", [HSA_CALLS]) as profile:
+    with imported(FOLDER / "trace.db", [HSA_CALLS]) as profile:
         found = rows(profile, "api_call", "start_ns", "dur_ns", "name", "layer", "correlation_id")
         assert [row for row in found if row[3] == "driver"] == [
             (start, 50, name, "driver", None)
@@ -148,8 +146,8 @@ def test_calls_of_hsa_are_there_when_asked_for(trace: Profile, tmp_path: Path) -
         assert "hsa-calls-left-out" not in notes(profile)
 
 
-def test_kernels_in_two_tables_count_once(tmp_path: Path) -> None:
-    with imported(FOLDER / "odd-both.db", tmp_path) as profile:
+def test_kernels_in_two_tables_count_once() -> None:
+    with imported(FOLDER / "odd-both.db") as profile:
         assert rows(profile, "kernel", "start_ns", "correlation_id") == [(4000, 2), (6000, 3)]
         assert notes(profile)["kernels-in-two-tables"] == [(Severity.INFO, 3, "KERN")]
 
@@ -175,13 +173,13 @@ def test_totals_are_exact_and_nothing_else(name: str, tmp_path: Path) -> None:
     """Sums come from their own column: means are cut to whole numbers."""
     fact, expected = TOTALS[name]
     (tmp_path / "unknown").write_bytes((FOLDER / name).read_bytes())
-    with imported(tmp_path / "unknown", tmp_path) as profile:
+    with imported(tmp_path / "unknown") as profile:
         assert added(profile) == expected
         assert profile.facts == {fact}
 
 
-def test_barriers_are_no_kernels_in_totals_either(tmp_path: Path) -> None:
-    with imported(FOLDER / "results.stats.csv", tmp_path) as profile:
+def test_barriers_are_no_kernels_in_totals_either() -> None:
+    with imported(FOLDER / "results.stats.csv") as profile:
         assert notes(profile)["barriers-left-out"] == [(Severity.INFO, 1, "line 2")]
         (text,) = (note.text for note in profile.notes if note.slug == "barriers-left-out")
         assert "500 ns" in text
@@ -191,7 +189,7 @@ def test_totals_with_odd_lines(tmp_path: Path) -> None:
     path = tmp_path / "stats.csv"
     path.write_text(totals(("hipFree", 2, 30), ("hipMalloc", 1, 70)).replace("2,30", "many,30")
                     + 'note\n\n"hipInit",1,')  # fmt: skip
-    with imported(path, tmp_path) as profile:
+    with imported(path) as profile:
         assert [row[3:] for row in added(profile)] == [("hipMalloc", 1, 70)]
         assert notes(profile)["line-unreadable"] == [(Severity.DROPPED, 2, "line 3")] or (
             notes(profile)["line-unreadable"] == [(Severity.DROPPED, 2, "line 2")])  # fmt: skip
@@ -201,21 +199,8 @@ def test_totals_with_odd_lines(tmp_path: Path) -> None:
 # -- what is left out
 
 
-@pytest.mark.parametrize("name", READABLE)
-def test_secrets_stay_where_they_are(name: str, tmp_path: Path) -> None:
-    store = tmp_path / "store.db"
-    api.import_files([FOLDER / name], store, include=[HSA_CALLS])
-    assert SECRET.encode() not in store.read_bytes()
-
-
-def test_the_files_hold_secrets() -> None:
-    """So that the test above can fail."""
-    for name in ("trace.db", "kernels.db", "results.csv", "v2.csv"):
-        assert (SECRET.encode() in (FOLDER / name).read_bytes()) == (name != "v2.csv")
-
-
-def test_damage_of_a_database_is_counted(tmp_path: Path) -> None:
-    with imported(FOLDER / "odd-damaged.db", tmp_path) as profile:
+def test_damage_of_a_database_is_counted() -> None:
+    with imported(FOLDER / "odd-damaged.db") as profile:
         assert event_rows(profile, "kernel") == []
         assert rows(profile, "memcpy", "start_ns", "dur_ns", "direction") == [(None, None, "Unknown")]
         assert next(name for (name,) in rows(profile, "api_call", "name")) is None
@@ -236,8 +221,8 @@ def test_damage_of_a_database_is_counted(tmp_path: Path) -> None:
         assert notes(profile)["nameless-id"] == [(Severity.INFO, 1, "")]
 
 
-def test_damage_of_a_table_is_counted(tmp_path: Path) -> None:
-    with imported(FOLDER / "odd-damaged.csv", tmp_path) as profile:
+def test_damage_of_a_table_is_counted() -> None:
+    with imported(FOLDER / "odd-damaged.csv") as profile:
         assert rows(profile, "kernel", "dur_ns") == [(1000,)]
         found = notes(profile)
         assert found["wrong-type"] == [(Severity.DROPPED, 1, "line 2")]
@@ -245,8 +230,8 @@ def test_damage_of_a_table_is_counted(tmp_path: Path) -> None:
         assert found["line-unreadable"] == [(Severity.DROPPED, 1, "line 5")]
 
 
-def test_a_cut_last_line_is_left_out(tmp_path: Path) -> None:
-    with imported(FOLDER / "odd-cut.csv", tmp_path) as profile:
+def test_a_cut_last_line_is_left_out() -> None:
+    with imported(FOLDER / "odd-cut.csv") as profile:
         assert len(event_rows(profile, "kernel")) == 2
         assert notes(profile)["trace-truncated"] == [(Severity.DROPPED, 1, "line 4")]
 
@@ -258,13 +243,13 @@ def test_a_last_line_without_its_end_counts_where_its_last_cell_does_not(
     """A duration is read from its times; a counter could lack digits."""
     path = tmp_path / "results.csv"
     path.write_bytes((FOLDER / name).read_bytes().rstrip())
-    with imported(path, tmp_path) as profile:
+    with imported(path) as profile:
         assert len(event_rows(profile, "kernel")) == count
 
 
 @pytest.mark.parametrize("name", ["odd-empty.db", "odd-header.csv"])
-def test_nothing_recorded_is_no_zero(name: str, tmp_path: Path) -> None:
-    with imported(FOLDER / name, tmp_path) as profile:
+def test_nothing_recorded_is_no_zero(name: str) -> None:
+    with imported(FOLDER / name) as profile:
         assert profile.facts == frozenset()
         assert set(notes(profile)) == {"no-gpu-work"}
 
@@ -273,7 +258,7 @@ def test_calls_without_kernels_say_so(tmp_path: Path) -> None:
     path = tmp_path / "results.db"
     path.write_bytes((FOLDER / "trace.db").read_bytes())
     changed(path, "DROP TABLE OPS", "DROP TABLE COPY")
-    with imported(path, tmp_path) as profile:
+    with imported(path) as profile:
         assert profile.facts.isdisjoint({Fact.KERNELS, Fact.MEMCPYS, Fact.API_LINKS})
         assert "gpu-activity-missing" in notes(profile)
 
@@ -281,7 +266,7 @@ def test_calls_without_kernels_say_so(tmp_path: Path) -> None:
 def test_one_time_far_away_does_not_move_the_zero(tmp_path: Path) -> None:
     path = tmp_path / "results.csv"
     path.write_text((FOLDER / "results.csv").read_text().replace(str(ZERO + 4000), str(1 << 60)))
-    with imported(path, tmp_path) as profile:
+    with imported(path) as profile:
         assert rows(profile, "kernel", "start_ns") == [(6000,), (7800,)]
         # It ends before it starts, and would be too far away.
         assert set(notes(profile)) & {"negative-duration", "impossible-time"}
@@ -310,21 +295,15 @@ def test_tables_of_rocprofv3_are_not_ours(path: Path) -> None:
 # -- real files
 
 
-def provenance() -> list[dict[str, str]]:
-    table = REAL / "rocprof_v1" / "PROVENANCE_rocprof_v1.tsv"
-    if not table.exists():
-        return [{"file": "missing"}]
-    with table.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
-
-
 @real
-@pytest.mark.parametrize("told", provenance(), ids=lambda told: told["file"])
-def test_real_files_hold_what_their_origin_says(told: dict[str, str], tmp_path: Path) -> None:
-    path = REAL / "rocprof_v1" / told["file"]
-    text = told["what it holds"]
+@pytest.mark.parametrize(
+    "said", told("rocprof_v1/PROVENANCE_rocprof_v1.tsv"), ids=lambda said: said["file"]
+)
+def test_real_files_hold_what_their_origin_says(said: dict[str, str]) -> None:
+    path = REAL / "rocprof_v1" / said["file"]
+    text = said["what it holds"]
     assert claimed_by(path) == ["rocprof"]
-    with imported(path, tmp_path) as profile:
+    with imported(path) as profile:
         assert {note.severity for note in profile.notes} <= {Severity.INFO}
         if match := re.search(r"rows (\d+), Calls (\d+), TotalDurationNs (\d+)", text):
             found = [(count, total) for *_, count, total in added(profile)]
@@ -348,31 +327,22 @@ def test_real_files_hold_what_their_origin_says(told: dict[str, str], tmp_path: 
             assert profile.attributes["recording_ns"] == last - (first - 1) // 10**9 * 10**9
 
 
-@pytest.mark.parametrize("name", ["kernels.db", "trace.db", "results.stats.csv"])
-def test_advice_is_in_the_words_of_hip(name: str) -> None:
-    """Also where no call of HIP's was recorded: its kernels say so."""
-    with api.open(FOLDER / name) as profile:
-        table = profile.report("findings").table
-        assert table is not None
-        advice = " ".join(filter(None, table.column("advice").to_pylist()))
-        assert advice
-        assert not re.search("Nsight|nsys|CUDA", advice)
+_NAMES = '"Name","Calls","TotalDurationNs","AverageNs","Percentage"'
+# Files of AMD's profilers: with kernels, with calls of HIP, and without either.
+OF_HIP = {
+    **{name: (FOLDER / name).read_bytes() for name in ("kernels.db", "trace.db", "results.stats.csv")},
+    "totals of rocprof": f'{_NAMES}\n"k.kd",3,90,30,90\n"m.kd",1,10,10,10\n'.encode(),
+    "totals of rocprofv3": f'{_NAMES},"MinNs","MaxNs","StdDev"\n"k",3,90,30.0,90.0,9,31,1.0\n'
+                           '"m",1,10,10.0,10.0,10,10,0.0\n'.encode(),
+    "a trace of rocprofv3": b'"Kind","Agent_Id","Kernel_Name","Start_Timestamp","End_Timestamp"\n'
+                            b'"KERNEL_DISPATCH","Agent 4","k",1000,9000\n',
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("header", ["rocprof", "rocprofv3", "trace"])
-def test_advice_is_in_the_words_of_hip_whatever_the_names(header: str, tmp_path: Path) -> None:
-    """Tables without a call, a kernel of the runtime, or a list of GPUs: AMD's profilers alone say it."""
-    names = '"Name","Calls","TotalDurationNs","AverageNs","Percentage"'
-    tables = {
-        "rocprof": f'{names}\n"k.kd",3,90,30,90\n"m.kd",1,10,10,10\n',
-        "rocprofv3": f'{names},"MinNs","MaxNs","StdDev"\n"k",3,90,30.0,90.0,9,31,1.0\n'
-        '"m",1,10,10.0,10.0,10,10,0.0\n',
-        "trace": '"Kind","Agent_Id","Kernel_Name","Start_Timestamp","End_Timestamp"\n'
-        '"KERNEL_DISPATCH","Agent 4","k",1000,9000\n',
-    }
-    path = tmp_path / "a.csv"
-    path.write_text(tables[header], encoding="utf-8")
-    with api.open(path) as profile:
+@pytest.mark.parametrize("name", OF_HIP)
+def test_advice_is_in_the_words_of_hip(name: str, tmp_path: Path) -> None:
+    """Also where no call, no kernel of the runtime and no list of GPUs say whose it is."""
+    with api.open(written(tmp_path, OF_HIP[name])) as profile:
         table = profile.report("findings").table
         assert table is not None
         advice = " ".join(filter(None, table.column("advice").to_pylist()))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
 import re
 import sqlite3
@@ -13,10 +12,9 @@ from typing import Any
 
 import pytest
 from conftest import FIXTURES, REAL, changed, claimed_by, event_rows, name_of, real
-from fixtures_rpd import GPU, OTHER_THREAD, PID, SECRET, SESSION
-from rocm_profiles import imported, notes, rows_since
+from fixtures_rpd import GPU, OTHER_THREAD, PID, SESSION
+from importing import imported, notes, rows_since, told
 
-from nsysconv import api
 from nsysconv.errors import InputError
 from nsysconv.facts import Fact
 from nsysconv.importers import rpd
@@ -39,7 +37,7 @@ Row = dict[str, Any]
 
 @pytest.fixture(params=[SCHEMA_2, SCHEMA_3], ids=name_of)
 def profile(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Profile]:
-    with imported(request.param, tmp_path) as one:
+    with imported(request.param) as one:
         yield one
 
 
@@ -114,9 +112,9 @@ def test_markers_are_ranges_marks_or_operators(profile: Profile) -> None:
         (11000, 500, "ApiTable::writeRows", "profiler")]  # fmt: skip
 
 
-def test_schema_3_has_domains_and_barriers(tmp_path: Path) -> None:
+def test_schema_3_has_domains_and_barriers() -> None:
     """Its arguments are in a table of their own, whose numbers are also those of names."""
-    with imported(SCHEMA_3, tmp_path) as profile:
+    with imported(SCHEMA_3) as profile:
         assert rows(profile, "operator", "name", "kind") == [
             ("aten::mm", "operator"), ("miopenConvolutionForward", "library_call")]  # fmt: skip
         assert rows(profile, "sync", "start_ns", "dur_ns", "device_id") == [(10800, 100, GPU)]
@@ -127,12 +125,12 @@ def test_a_program_of_cuda_ran_on_no_gpu_of_amd(tmp_path: Path) -> None:
     path = tmp_path / "a.rpd"
     path.write_bytes(SCHEMA_2.read_bytes())
     changed(path, "UPDATE rocpd_string SET string = replace(string, 'hip', 'cuda')")
-    with imported(path, tmp_path) as profile:
+    with imported(path) as profile:
         assert [row["name"] for row in profile.rows("device")] == [None]
 
 
-def test_facts_and_attributes(tmp_path: Path) -> None:
-    with imported(SCHEMA_2, tmp_path) as profile:
+def test_facts_and_attributes() -> None:
+    with imported(SCHEMA_2) as profile:
         assert profile.facts == {
             Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.API_CALLS, Fact.API_LINKS, Fact.THREADS,
             Fact.RANGES, Fact.OPERATORS, Fact.OVERHEAD}  # fmt: skip
@@ -145,11 +143,11 @@ def test_facts_and_attributes(tmp_path: Path) -> None:
         assert sorted(row["tid"] for row in profile.rows("thread")) == [PID, OTHER_THREAD]
 
 
-def test_times_beyond_the_limit_are_shifted_first(tmp_path: Path) -> None:
+def test_times_beyond_the_limit_are_shifted_first() -> None:
     """The machine was up for more than 104 days."""
     with closing(sqlite3.connect(SCHEMA_2)) as sql:
         assert sql.execute("SELECT min(start) > (1 << 53) FROM rocpd_api").fetchone() == (1,)
-    with imported(SCHEMA_2, tmp_path) as profile:
+    with imported(SCHEMA_2) as profile:
         assert {slug for slug, found in notes(profile).items() if found[0][0] != Severity.INFO} <= {
             "symbols-only"}  # fmt: skip
         assert notes(profile)["rows-not-read"] == [(Severity.INFO, 2, "rocpd_monitor")]
@@ -160,7 +158,7 @@ def test_the_kernels_of_a_runtime_that_copies_are_counted(tmp_path: Path) -> Non
     path.write_bytes(SCHEMA_2.read_bytes())
     changed(path, "UPDATE rocpd_string SET string = '__amd_rocclr_copyBuffer.kd' "
                   "WHERE string LIKE 'scale%'")  # fmt: skip
-    with imported(path, tmp_path) as profile:
+    with imported(path) as profile:
         assert notes(profile)["copies-as-kernels"] == [(Severity.INFO, 3, "")]
         assert "__amd_rocclr_copyBuffer" in [name for (name,) in rows(profile, "kernel", "name")]
 
@@ -168,20 +166,8 @@ def test_the_kernels_of_a_runtime_that_copies_are_counted(tmp_path: Path) -> Non
 # -- what is left out
 
 
-@pytest.mark.parametrize("path", sorted(FOLDER.iterdir()), ids=name_of)
-def test_secrets_stay_where_they_are(path: Path, tmp_path: Path) -> None:
-    if path.name == "odd-no-strings.rpd":
-        pytest.skip("it is refused")
-    assert SECRET.encode() in path.read_bytes()
-    store = tmp_path / "store.db"
-    api.import_files([path], store)
-    content = store.read_bytes()
-    assert SECRET.encode() not in content
-    assert b"0x7f59c1260000" not in content
-
-
-def test_damage_is_counted_and_nothing_is_invented(tmp_path: Path) -> None:
-    with imported(FOLDER / "odd-damaged.rpd", tmp_path) as profile:
+def test_damage_is_counted_and_nothing_is_invented() -> None:
+    with imported(FOLDER / "odd-damaged.rpd") as profile:
         # Of five kernels one has no time, one is of no device, and the first task is of the year 2006.
         assert rows(profile, "kernel", "start_ns", "dur_ns", "name") == [(None, None, "scale(float*)")]
         assert rows(profile, "memcpy", "start_ns", "bytes")[0] == (1000, None)
@@ -209,21 +195,21 @@ def test_damage_is_counted_and_nothing_is_invented(tmp_path: Path) -> None:
         assert event_rows(profile, "memcpy")[0]["correlation_id"] == SESSION + 1
 
 
-def test_calls_without_operations_are_no_zero(tmp_path: Path) -> None:
-    with imported(FOLDER / "odd-no-operations.rpd", tmp_path) as profile:
+def test_calls_without_operations_are_no_zero() -> None:
+    with imported(FOLDER / "odd-no-operations.rpd") as profile:
         assert profile.facts.isdisjoint({Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.API_LINKS})
         assert "gpu-activity-missing" in notes(profile)
         assert "runTracer.sh" in profile.advice[Fact.KERNELS]
 
 
-def test_an_empty_recording_has_no_facts(tmp_path: Path) -> None:
-    with imported(FOLDER / "odd-empty.rpd", tmp_path) as profile:
+def test_an_empty_recording_has_no_facts() -> None:
+    with imported(FOLDER / "odd-empty.rpd") as profile:
         assert profile.facts == frozenset()
         assert set(notes(profile)) == {"no-gpu-work"}
 
 
-def test_copies_without_their_table_have_no_bytes(tmp_path: Path) -> None:
-    with imported(FOLDER / "odd-no-copies.rpd", tmp_path) as profile:
+def test_copies_without_their_table_have_no_bytes() -> None:
+    with imported(FOLDER / "odd-no-copies.rpd") as profile:
         assert [size for (size,) in rows(profile, "memcpy", "bytes")] == [None] * 4
         assert len(rows(profile, "kernel", "start_ns")) == 5
 
@@ -236,7 +222,7 @@ def test_a_table_without_a_column_is_not_read(
     path = tmp_path / "run.rpd"
     path.write_bytes(SCHEMA_2.read_bytes())
     changed(path, f"ALTER TABLE {table} DROP COLUMN {column}")
-    with imported(path, tmp_path) as profile:
+    with imported(path) as profile:
         assert lost not in profile.facts
         assert notes(profile)["not-a-table"] == [(Severity.DROPPED, 1, table)]
 
@@ -268,14 +254,6 @@ def test_a_compressed_one_is_named(tmp_path: Path) -> None:
 # -- real files
 
 
-def provenance() -> list[dict[str, str]]:
-    table = REAL / "rpd" / "PROVENANCE_rpd.tsv"
-    if not table.exists():
-        return [{"file": "missing"}]
-    with table.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
-
-
 def total(found: list[Row]) -> tuple[int, int]:
     return len(found), sum(row["dur_ns"] or 0 for row in found)
 
@@ -285,16 +263,16 @@ COPIES = {"CopyHostToDevice": "HtoD", "CopyDeviceToHost": "DtoH", "CopyDeviceToD
 
 
 @real
-@pytest.mark.parametrize("told", provenance(), ids=lambda told: told["file"])
-def test_real_recordings_hold_what_their_origin_says(told: dict[str, str], tmp_path: Path) -> None:
-    source = REAL / "rpd" / told["file"]
+@pytest.mark.parametrize("said", told("rpd/PROVENANCE_rpd.tsv"), ids=lambda said: said["file"])
+def test_real_recordings_hold_what_their_origin_says(said: dict[str, str], tmp_path: Path) -> None:
+    source = REAL / "rpd" / said["file"]
     path = tmp_path / "run.rpd"
     packed = source.read_bytes()
     path.write_bytes(gzip.decompress(packed) if source.suffix == ".gz" else packed)
-    text = told["what it holds"]
+    text = said["what it holds"]
     ops = {kind: (int(count), int(ns)) for kind, count, ns in re.findall(r"(\w+) (\d+)x (\d+) ns", text)}
     copied = {k: (int(n), int(b)) for k, n, b in re.findall(r"(\d): (\d+)x (\d+) B", text)}
-    with imported(path, tmp_path) as profile:
+    with imported(path) as profile:
         kernels = [ops.get(kind, (0, 0)) for kind in ("KernelExecution", "Task")]
         assert total(event_rows(profile, "kernel")) == tuple(map(sum, zip(*kernels, strict=True)))
         copies = event_rows(profile, "memcpy")

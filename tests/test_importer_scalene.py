@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import FIXTURES, REAL, claimed_by, profile_in_place, real
-from fixtures_scalene import SECRET, line, profile
+from fixtures_scalene import line, profile
+from importing import places as notes
+from importing import refusal, written
 
-from nsysconv import api
-from nsysconv.errors import InputError
 from nsysconv.facts import Fact
-from nsysconv.importers import scalene
-from nsysconv.importers.contract import Options
-from nsysconv.importers.probe import Probe
 
 TRAINING, OLD = (FIXTURES / "scalene" / f"{name}.json" for name in ("training", "old"))
 REAL_FOLDER = REAL / "cpu_profilers"
@@ -36,17 +32,6 @@ def rows(path: Path, *columns: str) -> list[tuple[Any, ...]]:
              *(row[column] for column in columns))
             for row in found.rows("cpu_line")
         ]  # fmt: skip
-
-
-def notes(path: Path) -> dict[str, tuple[int, str]]:
-    with profile_in_place(path) as found:
-        return {note.slug: (note.count, note.where) for note in found.notes}
-
-
-def written(tmp_path: Path, content: Any) -> Path:
-    path = tmp_path / "made"
-    path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
-    return path
 
 
 def test_times_are_shares_of_ten_seconds() -> None:
@@ -117,18 +102,7 @@ def test_values_of_another_kind(key: str, value: Any, tmp_path: Path) -> None:
 def test_damage_is_refused_in_words(content: str, tmp_path: Path) -> None:
     path = written(tmp_path, content)
     assert claimed_by(path) == ["scalene"]
-    with pytest.raises(InputError) as caught, Probe(path) as probe:
-        for recording in scalene.read([probe], Options()):
-            list(recording.batches)
-    assert caught.value.hint
-
-
-@pytest.mark.parametrize("path", [TRAINING, OLD], ids=lambda path: path.name)
-def test_no_secret_is_copied(path: Path, tmp_path: Path) -> None:
-    """Of arguments, folders and the program's text."""
-    assert SECRET in path.read_text()
-    api.import_files([path], tmp_path / "store.db")
-    assert SECRET.encode() not in (tmp_path / "store.db").read_bytes()
+    assert refusal(path).hint
 
 
 def test_functions_inside_others(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from conftest import (
     profile_in_place,
 )
 from damage_trees import Page, Pages, all_children, powers
+from importing import changed_copy
 
 from nsysconv import api
 from nsysconv.errors import InputError
@@ -52,16 +53,7 @@ RUNTIME = "CUPTI_ACTIVITY_KIND_RUNTIME"
 @pytest.fixture
 def changed(tmp_path: Path) -> Callable[..., Path]:
     """A copy of a database after some statements."""
-
-    def make(source: Path, *statements: str) -> Path:
-        path = tmp_path / source.name
-        path.write_bytes(source.read_bytes())
-        with closing(sqlite3.connect(path, isolation_level=None)) as database:
-            for statement in statements:
-                database.execute(statement)
-        return path
-
-    return make
+    return lambda source, *statements: changed_copy(source, tmp_path, *statements)
 
 
 def _untyped(table: str) -> tuple[str, ...]:

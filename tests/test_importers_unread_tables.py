@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 from conftest import FIXTURES, REAL, real
+from importing import changed_copy
 
 import nsysconv
 from nsysconv.importers import unread_tables
@@ -22,14 +22,6 @@ SOURCES = [
 ]  # fmt: skip
 
 
-def changed(path: Path, folder: Path, sql: str) -> Path:
-    copy = folder / path.name
-    shutil.copyfile(path, copy)
-    with closing(sqlite3.connect(copy)) as connection:
-        connection.executescript(sql)
-    return copy
-
-
 def notes_of(path: Path) -> list[Note]:
     with nsysconv.open(path) as opened:
         return [note for note in opened.notes if note.slug == "tables-not-read"]
@@ -41,7 +33,7 @@ def text_of(path: Path) -> str:
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.parent.name)
 def test_an_unknown_table_with_rows_is_named(source: Path, tmp_path: Path) -> None:
-    path = changed(source, tmp_path, """
+    path = changed_copy(source, tmp_path, """
         CREATE TABLE NEW_ENGINE_EVENTS (x INT); INSERT INTO NEW_ENGINE_EVENTS VALUES (1), (2), (3);
         CREATE TABLE EMPTY_EVENTS (x INT);
         CREATE TABLE "odd "" name" (x INT); INSERT INTO "odd "" name" VALUES (1);
@@ -60,7 +52,7 @@ def test_an_unknown_table_with_rows_is_named(source: Path, tmp_path: Path) -> No
     "ENUM_NEW_KIND", "NEW_ENVIRONMENT", "rocpd_arg", "PROCESS_STDOUT", "NewStrings", "PROCESS_ARGUMENTS",
 ])  # fmt: skip
 def test_enumerations_texts_and_private_tables_are_not_named(name: str, tmp_path: Path) -> None:
-    path = changed(EXPORT, tmp_path, f"CREATE TABLE {name} (x); INSERT INTO {name} VALUES (1)")
+    path = changed_copy(EXPORT, tmp_path, f"CREATE TABLE {name} (x); INSERT INTO {name} VALUES (1)")
     assert name not in text_of(path)
 
 
@@ -75,7 +67,7 @@ def test_private_tables_of_exports_are_not_named(name: str) -> None:
 
 
 def test_no_report_carries_the_note(tmp_path: Path) -> None:
-    path = changed(EXPORT, tmp_path, "CREATE TABLE NEW (x); INSERT INTO NEW VALUES (1)")
+    path = changed_copy(EXPORT, tmp_path, "CREATE TABLE NEW (x); INSERT INTO NEW VALUES (1)")
     for name in ("overview", "kernels", "findings"):
         (report,) = nsysconv.report_on(path, name)
         assert "tables-not-read" not in {note.slug for note in report.notes}
@@ -85,7 +77,7 @@ def test_no_report_carries_the_note(tmp_path: Path) -> None:
 def test_large_tables_are_not_counted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The row numbers say how many there are: 3 of them, and one is missing."""
     monkeypatch.setattr(unread_tables, "_COUNTED", 1)
-    path = changed(EXPORT, tmp_path, """
+    path = changed_copy(EXPORT, tmp_path, """
         CREATE TABLE NEW (x INT); INSERT INTO NEW VALUES (1), (2), (3); DELETE FROM NEW WHERE x = 2;
         CREATE TABLE NOIDS (x INT PRIMARY KEY) WITHOUT ROWID; INSERT INTO NOIDS VALUES (1), (2)
         """)  # fmt: skip

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import FIXTURES
+from conftest import FIXTURES, by_turns
 from scenario_operators import EVENTS, WORKLOAD
 
 import nsysconv
@@ -52,8 +52,7 @@ def comparable(row: Row) -> Row:
     return row
 
 
-@pytest.mark.parametrize("spec", REPORTS)
-@pytest.mark.parametrize("path", [*TRACES[1:], *EXPORTS], ids=lambda path: path.name)
+@pytest.mark.parametrize(("path", "spec"), by_turns([*TRACES[1:], *EXPORTS], REPORTS, 3))
 def test_all_traces_and_exports_say_the_same(path: Path, spec: str) -> None:
     of_first, found = rows_of(TRACES[0], spec), rows_of(path, spec)
     assert list(found[0]) == list(of_first[0])

@@ -26,7 +26,7 @@ from nsysconv.store.sqlite import page_reader
 from nsysconv.store.sqlite.connection import file_uri
 
 WITHOUT = ROOT / "tests" / "without_posix.py"
-FEW = {"cpu_side-3.28.1.sqlite"}
+FEW = {"schema-2.rpd"}
 
 
 def outcomes(commands: Sequence[Sequence[object]], folder: Path) -> list[Outcome]:

@@ -89,7 +89,7 @@ def worker() -> Iterator[Worker]:
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An export that takes long enough to be killed in the middle of its import."""
     path = tmp_path_factory.mktemp("large") / "large.sqlite"
-    repeat_export.generate(path, NSYS / "two_processes_one_gpu-3.24.14.sqlite", 20_000)
+    repeat_export.generate(path, NSYS / "two_processes_one_gpu-3.24.14.sqlite", 12_000)
     return path
 
 

@@ -55,7 +55,7 @@ def test_columns_of_released_stores_are_no_others() -> None:
     assert found == {1: 345, 3: 2, 4: 1, 5: 9, 6: 2, 7: 3, 8: 5}
 
 
-@pytest.mark.parametrize(("source", "version"), by_turns(FILES, VERSIONS, 2), ids=name_of)
+@pytest.mark.parametrize(("source", "version"), by_turns(FILES, VERSIONS, 4), ids=name_of)
 def test_rows_are_those_of_today_but_for_later_columns(
     tmp_path: Path, shelf: Shelf, source: Path, version: int
 ) -> None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import fixtures_kineto
@@ -42,36 +42,6 @@ EXAMINED = {"launches-failed", "launches-without-work", "tables-not-read"}
 # Names of calls of the driver without their version.
 PLAIN = {"cuMemAlloc_v2": "cuMemAlloc"}
 
-Pairs = list[tuple[Profile, Expected]]
-
-
-@pytest.fixture(scope="module")
-def pairs_of(
-    shelf: Shelf, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Callable[[File], Pairs]]:
-    """The profiles of a file, imported once, each with what is expected of it."""
-    known: dict[File, Pairs] = {}
-    with ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reader, "demangler", lambda: demangle)
-
-        def pairs(file: File) -> Pairs:
-            if file not in known:
-                if file in NSYS_EXPORTS or file in KINETO_TRACES:
-                    profiles = [shelf.profile(file.path)]
-                else:
-                    store = tmp_path_factory.mktemp("store") / "store.db"
-                    assert not api.import_files([file.path], store).errors
-                    profiles = stack.enter_context(reading(store)).profiles()
-                known[file] = list(zip(profiles, file.expected, strict=True))
-            return known[file]
-
-        yield pairs
-
-
-@pytest.fixture(params=oldest_and_newest(FILES), ids=str)
-def pairs(request: pytest.FixtureRequest, pairs_of: Callable[[File], Pairs]) -> Pairs:
-    return pairs_of(request.param)
-
 
 def test_every_workload_is_there() -> None:
     def names(files: list[File]) -> set[str]:
@@ -82,80 +52,80 @@ def test_every_workload_is_there() -> None:
     assert names(KINETO_TRACES) == {*EXPECTED, *fixtures_kineto.KINETO_FRAMEWORKS}
 
 
-def test_events_are_those_of_the_workload(pairs: Pairs) -> None:
-    for profile, expected in pairs:
-        for table in schema.EVENT_TABLES:
-            same(expected.found(profile, table), expected.rows(table), table)
+def _events_are_those_of_the_workload(profile: Profile, expected: Expected) -> None:
+    for table in schema.EVENT_TABLES:
+        same(expected.found(profile, table), expected.rows(table), table)
 
 
-def test_small_tables_are_those_of_the_workload(pairs: Pairs) -> None:
-    for profile, expected in pairs:
-        for table in expected.SMALL:
-            same(expected.found(profile, table), expected.rows(table), table)
+def _small_tables_are_those_of_the_workload(profile: Profile, expected: Expected) -> None:
+    for table in expected.SMALL:
+        same(expected.found(profile, table), expected.rows(table), table)
 
 
-def test_plain_names_of_calls(pairs: Pairs) -> None:
+def _plain_names_of_calls(profile: Profile, expected: Expected) -> None:
     """Those that are documented: without versions and the mode of the default stream."""
-    for profile, expected in pairs:
-        wanted = {
-            row["name"]: PLAIN.get(row["name"], re.sub(r"(_ptsz)?(_v\d{4,})?$", "", row["name"]))
-            for row in expected.rows("api_call")
-        }
-        ids = set(profile.columns("api_call", ("name_id",))["name_id"].tolist())
-        symbols, plain = profile.names(ids), profile.names(ids, plain=True)
-        assert {symbols[number]: plain[number] for number in ids} == wanted
+    wanted = {
+        row["name"]: PLAIN.get(row["name"], re.sub(r"(_ptsz)?(_v\d{4,})?$", "", row["name"]))
+        for row in expected.rows("api_call")
+    }
+    ids = set(profile.columns("api_call", ("name_id",))["name_id"].tolist())
+    symbols, plain = profile.names(ids), profile.names(ids, plain=True)
+    assert {symbols[number]: plain[number] for number in ids} == wanted
 
 
-def test_only_names_that_a_row_refers_to(pairs: Pairs) -> None:
+def _only_names_that_a_row_refers_to(profile: Profile, expected: Expected) -> None:
     """Files also hold paths, output and environments."""
-    for profile, expected in pairs:
-        allowed = {cell for table in schema.EVENT_TABLES for row in expected.rows(table)
-                   for cell in row.values() if isinstance(cell, str)}  # fmt: skip
-        assert {row["text"] for row in profile.rows("name")} <= allowed
+    allowed = {cell for table in schema.EVENT_TABLES for row in expected.rows(table)
+               for cell in row.values() if isinstance(cell, str)}  # fmt: skip
+    assert {row["text"] for row in profile.rows("name")} <= allowed
 
 
-def test_facts_are_what_the_file_holds(pairs: Pairs) -> None:
+def _facts_are_what_the_file_holds(profile: Profile, expected: Expected) -> None:
     # A log with several processes is of one set of tables; its short names of GPUs are none to find.
-    for profile, expected in pairs:
-        unsure = {Fact.DEVICES} if isinstance(expected, NvprofLog) else set()
-        assert profile.facts - unsure == expected.facts() - unsure
+    unsure = {Fact.DEVICES} if isinstance(expected, NvprofLog) else set()
+    assert profile.facts - unsure == expected.facts() - unsure
+    # But for those of which no setting of the profiler would say more.
+    assert profile.missing - set(profile.advice) <= {Fact.OVERHEAD}, expected
 
 
-def test_missing_facts_come_with_advice(pairs: Pairs) -> None:
-    """But for those of which no setting of the profiler would say more."""
-    for profile, expected in pairs:
-        assert profile.missing - set(profile.advice) <= {Fact.OVERHEAD}, expected
+def _notes_of_the_import(profile: Profile, expected: Expected) -> None:
+    found: Counter[str] = Counter()
+    for row in (row for row in profile.rows("note") if row["slug"] not in EXAMINED):
+        found[row["slug"]] += row["count"]
+    wanted = expected.notes()
+    assert found.keys() == wanted.keys()
+    assert found == {slug: found[slug] if n is None else n for slug, n in wanted.items()}
 
 
-def test_notes_of_the_import(pairs: Pairs) -> None:
-    for profile, expected in pairs:
-        found: Counter[str] = Counter()
-        for row in (row for row in profile.rows("note") if row["slug"] not in EXAMINED):
-            found[row["slug"]] += row["count"]
-        wanted = expected.notes()
-        assert found.keys() == wanted.keys()
-        assert found == {slug: found[slug] if n is None else n for slug, n in wanted.items()}
-
-
-# -- time of day
-
-
-@pytest.fixture(params=oldest_and_newest(KINETO_TRACES), ids=str)
-def trace(request: pytest.FixtureRequest, shelf: Shelf) -> tuple[Profile, Expected]:
-    return shelf.profile(request.param.path), request.param.expected[0]
-
-
-def test_zero_of_a_trace_is_a_whole_second_before_its_first_event(
-    trace: tuple[Profile, Kineto],
-) -> None:
-    """And its recording ends with its last event or later."""
-    profile, expected = trace
+def _zero_is_a_whole_second_before_the_first_event(profile: Profile, expected: Expected) -> None:
+    """Of a trace. And its recording ends with its last event or later."""
+    if not isinstance(expected, Kineto):
+        return
     zero, first = profile.attributes["zero_utc_ns"], expected.workload.zero_utc_ns
     assert zero % 1_000_000_000 == 0
     assert 0 <= first - zero <= 1_000_000_000
     last = max(row["start_ns"] + (row["dur_ns"] or 0)
                for table in ("api_call", "kernel", "range") for row in expected.rows(table))  # fmt: skip
     assert last <= zero + profile.attributes["recording_ns"] - first <= expected.workload.duration_ns
+
+
+CHECKS = (_events_are_those_of_the_workload, _small_tables_are_those_of_the_workload,
+          _plain_names_of_calls, _only_names_that_a_row_refers_to, _facts_are_what_the_file_holds,
+          _notes_of_the_import, _zero_is_a_whole_second_before_the_first_event)  # fmt: skip
+
+
+@pytest.mark.parametrize("file", oldest_and_newest(FILES), ids=str)
+def test_a_file_is_read_as_its_workload_was_declared(file: File, shelf: Shelf, tmp_path: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch, ExitStack() as stack:
+        patch.setattr(reader, "demangler", lambda: demangle)
+        if file in NSYS_EXPORTS or file in KINETO_TRACES:
+            profiles = [shelf.profile(file.path)]
+        else:
+            assert not api.import_files([file.path], tmp_path / "store.db").errors
+            profiles = stack.enter_context(reading(tmp_path / "store.db")).profiles()
+        for profile, expected in zip(profiles, file.expected, strict=True):
+            for check in CHECKS:
+                check(profile, expected)
 
 
 # -- by hand
