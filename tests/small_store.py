@@ -435,7 +435,7 @@ def write(
     host: str | None = None,
     processes: Mapping[int, Mapping[str, Any]] | None = None,
     run: str | None = None,
-    examined: bool = True,
+    examined: bool = False,
 ) -> None:
     """Makes a store of these rows, or adds a profile of another label.
 
