@@ -82,7 +82,7 @@ def _compile_once(cls: type[Connection], statement: Sql) -> str:
 
 Connection.compiled = classmethod(_compile_once)
 
-# The parser of the command line, which each run of it in this process would make anew: a fifth of its time.
+# The parser of the command line, which each run in this process would make anew: a fifth of its time.
 typer.main.get_command = functools.cache(typer.main.get_command)
 
 # What a power cut would leave, no test sees: files are written without waiting for the disk.
