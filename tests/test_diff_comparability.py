@@ -50,8 +50,8 @@ Make = Callable[..., Timeline]
 @pytest.fixture(scope="module")
 def profile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Make]:
     """Makes stores of a few rows, each once: `attributes` of the profile, `noted` slugs with their
-    severities and facts, `count` of each, `recorded` their text, `world` and `hosts` of its processes; the other
-    options as for `small_store.write`.
+    severities and facts, `count` of each, `recorded` their text, `world` and `hosts` of its processes;
+    the other options as for `small_store.write`.
     """
     folder, made = tmp_path_factory.mktemp("profiles"), dict[str, Timeline]()
     with ExitStack() as stack:
