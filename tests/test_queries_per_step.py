@@ -225,9 +225,9 @@ def test_programs_always_have_the_column() -> None:
 def test_notes_on_ranges_are_said_only_where_steps_are_counted(tmp_path: Path) -> None:
     def slugs(name: str, *rows: Row) -> set[str]:
         write(tmp_path / name, *rows)
-        changed(tmp_path / name,
-                "INSERT INTO note (profile_id, slug, severity, count, place, text, facts) "
-                "SELECT id, 'range-unclosed', 'info', 1, '', 'ranges', 'ranges' FROM profile")  # fmt: skip
+        note = "'range-unclosed', 'info', 1, '', 'ranges', 'ranges'"
+        columns = "profile_id, slug, severity, count, place, text, facts"
+        changed(tmp_path / name, f"INSERT INTO note ({columns}) SELECT id, {note} FROM profile")
         with api.open(tmp_path / name) as profile:
             return {found.slug for found in profile.report("kernels").notes}
 
