@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
+from functools import cache
 from itertools import count, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import machine
 import pytest
-from conftest import with_slow
+from conftest import scratch, with_slow
 from diff_workloads import SOURCES, Launch, run_of
 from machine import SAXPY
 from slow_intervals import Interval
@@ -107,10 +109,13 @@ def sides(
         for number, run in enumerate(runs):
             place = folder / name / f"{number:02}"
             place.mkdir(parents=True)
-            SOURCES[source](run, place)
-            for file in place.iterdir():
-                _make_unlike(file, number)
+            _make_unlike(Path(shutil.copy(_written(source, run), place)), number)
     return str(folder / "base"), str(folder / "other")
+
+
+@cache
+def _written(source: str, run: Workload) -> Path:
+    return SOURCES[source](run, scratch())
 
 
 def _make_unlike(file: Path, number: int) -> None:

@@ -7,7 +7,7 @@ gives the report's rows. Times are ns; (start, end) None, None: no timestamp was
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from io import StringIO
 from pathlib import Path
@@ -435,7 +435,7 @@ def write(
     host: str | None = None,
     processes: Mapping[int, Mapping[str, Any]] | None = None,
     run: str | None = None,
-    examined: bool = True,
+    examined: bool = False,
 ) -> None:
     """Makes a store of these rows, or adds a profile of another label.
 
@@ -541,10 +541,13 @@ def answers(
     return found.rows()
 
 
-def cells(ask: str, *rows: Row, **options: Any) -> list[Any]:
+def cells(ask: str | Callable[..., Any], *rows: Row, **options: Any) -> Any:
     """The cells of some columns of a report's rows, of one column without a tuple: `ask` is the report
-    and the columns, "kernels name kernel_count". Without columns they are the whole rows.
+    and the columns, "kernels name kernel_count". Without columns they are the whole rows. Or `ask` is
+    what says something of the rows.
     """
+    if not isinstance(ask, str):
+        return ask(*rows, **options)
     report, *columns = ask.split()
     found = answers(report, *rows, **options)
     if not columns:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import FIXTURES, NSYS, by_turns, name_of
+from conftest import FIXTURES, NSYS, few, name_of
 from golden_cases import Outcome, run
 from small_store import Call, Kernel, Range, Row, Total, opened, write
 
@@ -137,10 +137,10 @@ def test_headings_state_the_slice(flags: list[str], heading: str, folder: Path) 
     assert outcome.out.splitlines()[0] == f"Kernels by name - ranges-3.28.1 - {heading}"
 
 
-@pytest.mark.parametrize(("report", "kind"), [
+@pytest.mark.parametrize(("report", "kind"), few([
     ("kernels", "csv"), ("kernels", "tsv"), ("cuda_gpu_kern_sum", "csv"),
     ("cuda_gpu_kern_sum", "json"), ("cuda_gpu_kern_sum", "column"),
-])  # fmt: skip
+], 2))  # fmt: skip
 def test_where_there_is_no_heading_stderr_states_the_slice(
     report: str, kind: str, folder: Path
 ) -> None:
@@ -151,7 +151,9 @@ def test_where_there_is_no_heading_stderr_states_the_slice(
     assert "slice" not in run("report", "report1.sqlite", report, "-f", kind, cwd=folder).err
 
 
-@pytest.mark.parametrize(("path", "is_stored"), by_turns(BEYOND, [False, True], 2), ids=name_of)
+@pytest.mark.parametrize(
+    ("path", "is_stored"), few(itertools.product(BEYOND, [False, True]), 3), ids=name_of
+)
 def test_a_time_beyond_the_recording(path: Path, is_stored: bool, tmp_path: Path) -> None:
     """Of every source, in place and stored: cut to the recording with a note, and outside refused."""
     target = "job.db" if is_stored else str(path)
@@ -384,12 +386,13 @@ def steps(first: int, *lengths: int) -> list[Row]:
     return rows
 
 
-@pytest.fixture
-def two(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two runs of three steps: the second began later, and its second step took longer."""
-    write(tmp_path / "base.db", *steps(100, 50, 60, 70))
-    write(tmp_path / "other.db", *steps(1000, 50, 90, 70))
-    return tmp_path
+    folder = tmp_path_factory.mktemp("two")
+    write(folder / "base.db", *steps(100, 50, 60, 70))
+    write(folder / "other.db", *steps(1000, 50, 90, 70))
+    return folder
 
 
 @pytest.mark.parametrize(("flags", "base", "other"), [

@@ -47,15 +47,22 @@ H100 = {
 Make = Callable[..., Timeline]
 
 
-@pytest.fixture
-def profile(tmp_path: Path) -> Iterator[Make]:
-    """Makes stores of a few rows: `attributes` of the profile, `noted` slugs with their severities and
-    facts, `count` of each, `recorded` their text, `world` and `hosts` of its processes; the other
-    options as for `small_store.write`.
+@pytest.fixture(scope="module")
+def profile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Make]:
+    """Makes stores of a few rows, each once: `attributes` of the profile, `noted` slugs with their
+    severities and facts, `count` of each, `recorded` their text, `world` and `hosts` of its processes;
+    the other options as for `small_store.write`.
     """
+    folder, made = tmp_path_factory.mktemp("profiles"), dict[str, Timeline]()
     with ExitStack() as stack:
 
-        def make(
+        def make(*rows: Row, **asked: Any) -> Timeline:
+            key = repr((rows, asked))
+            if key not in made:
+                made[key] = anew(*rows, **asked)
+            return made[key]
+
+        def anew(
             *rows: Row,
             attributes: dict[str, Any] | None = None,
             noted: dict[str, tuple[Severity, str]] | None = None,
@@ -64,7 +71,7 @@ def profile(tmp_path: Path) -> Iterator[Make]:
             world: int | None = None,
             **options: Any,
         ) -> Timeline:
-            path = tmp_path / f"{len(list(tmp_path.iterdir()))}.db"
+            path = folder / f"{len(made)}.db"
             write(path, *(rows or PLAIN), **options)
             connection = sqlite3.connect(path)
             for name, value in (attributes or {}).items():

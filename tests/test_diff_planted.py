@@ -43,7 +43,7 @@ def changed(pair: tuple[str, str], change: str | None, *reports: str) -> list[Ro
 
 
 every_pair = pytest.mark.parametrize(
-    ("pair",), few([(pair,) for pair in product(SOURCES, SOURCES)], 5), ids="-".join
+    ("pair",), few([(pair,) for pair in product(SOURCES, SOURCES)], 3), ids="-".join
 )
 
 

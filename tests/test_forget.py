@@ -44,9 +44,9 @@ def write_run(store: Location, label: str, age_days: int | None, **options: obje
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def five_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Five runs, imported in another order than they were recorded in; the last one has two ranks."""
-    path = tmp_path_factory.mktemp("runs") / "runs.db"
+    path = tmp_path_factory.mktemp("five") / "runs.db"
     for label, age in (("c", 30), ("a", 100), ("b", 60), ("baseline-2", 90)):
         write_run(path, label, age)
     for rank in range(2):
@@ -56,10 +56,10 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def store(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of these to forget some of."""
+def store(five_runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of these."""
     monkeypatch.setattr("nsysconv.api.forgetting.time.time_ns", lambda: NOW_NS)
-    return Path(shutil.copyfile(runs, tmp_path / "runs.db"))
+    return Path(shutil.copyfile(five_runs, tmp_path / "runs.db"))
 
 
 def test_what_is_named_goes_and_the_rest_stays_as_it_was(store: Path) -> None:
@@ -152,9 +152,9 @@ def test_no_store_is_made(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["report1.sqlite"]
 
 
-def test_what_was_replaced_meanwhile_stays(runs: Path, store: Path) -> None:
+def test_what_was_replaced_meanwhile_stays(five_runs: Path, store: Path) -> None:
     with writing(store) as writer:
-        assert writer.forget({2: "another", 3: f"{runs} b"}) == {3}
+        assert writer.forget({2: "another", 3: f"{five_runs} b"}) == {3}
     assert labels(store) == ["c", "a", "baseline-2", "d0", "d1"]
 
 
@@ -173,12 +173,12 @@ def test_space_that_is_not_given_back_is_said(
 
 # -- the file
 
-KERNELS = 5_000
+KERNELS = 15_000
 
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Twelve runs."""
+    """Twelve runs of 15,000 kernels each."""
     path = tmp_path_factory.mktemp("large") / "runs.db"
     for number in range(12):
         kernels = [Kernel(10 * i, 10 * i + 5 + i % 7, i) for i in range(1, KERNELS + 1)]
@@ -187,20 +187,14 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def most_bytes(large: Path, folder: Path) -> float:
-    """Of a store with three of the twelve runs: what every store needs, and a quarter of the rest."""
-    write(folder / "least.db", Kernel(0, 1))
-    least = (folder / "least.db").stat().st_size
-    return least + 0.3 * (large.stat().st_size - least)
-
-
 def test_the_file_becomes_smaller(large: Path, tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
     shutil.copyfile(large, path)
     before = path.stat().st_size
     outcome = run("forget", path, "--keep", "3", cwd=tmp_path)
     assert "given back: " in outcome.out
-    assert before / 4 <= path.stat().st_size < most_bytes(large, tmp_path)
+    # Nine of twelve runs are gone; what all need is small.
+    assert before / 4 <= path.stat().st_size < 0.35 * before
     assert labels(path) == ["run9", "run10", "run11"]
     assert check(path) == []
     write_run(path, "next", 0)
@@ -236,8 +230,11 @@ api.forget(sys.argv[1], keep=3)
 
 def test_a_kill_at_any_moment_leaves_the_store_whole(large: Path, tmp_path: Path) -> None:
     path, numbers, ends, wait = tmp_path / "runs.db", random.Random(1), set(), 0.03
-    command, most = [sys.executable, "-c", _FORGETS], most_bytes(large, tmp_path)
-    for _ in range(6):
+    command = [sys.executable, "-c", _FORGETS]
+    # As often as it takes to see both, on a busy machine too.
+    for turn in range(20):
+        if turn > 4 and {count for _, count, _ in ends} == {12, 3}:
+            break
         shutil.copyfile(large, path)
         with subprocess.Popen([*command, path], stdout=subprocess.PIPE, env=CHILD_ENVIRONMENT) as child:
             assert child.stdout is not None
@@ -249,11 +246,11 @@ def test_a_kill_at_any_moment_leaves_the_store_whole(large: Path, tmp_path: Path
         assert check(path) == []
         size = path.stat().st_size
         ends.add((child.returncode, len(left), size < large.stat().st_size))
-        # Later where it came before the commit, earlier where after: on a busy machine too.
+        # Later where it came before the commit, earlier where after.
         wait *= numbers.uniform(1.5, 3) if len(left) == 12 else numbers.uniform(0.3, 0.7)
         # The next one does the rest.
         api.forget(path, keep=3)
-        assert path.stat().st_size < most
+        assert path.stat().st_size < 0.35 * large.stat().st_size
         assert check(path) == []
     # Before it is committed, between that and the file's being written anew, and after.
     assert {12, 3} == {count for _, count, _ in ends}, ends

@@ -15,7 +15,7 @@ from typing import Any
 
 import anyio
 import pytest
-from conftest import CHILD_ENVIRONMENT
+from conftest import CHILD_ENVIRONMENT, by_turns
 from golden_cases import run
 from small_store import Kernel, Range, write
 
@@ -106,11 +106,10 @@ def test_at_most_eight_tools_as_they_are_declared() -> None:
     assert "idle_gaps" in description("report")
 
 
-@pytest.mark.parametrize("path", [
+@pytest.mark.parametrize(("tool", "path"), by_turns([tool for tool in TOOLS if TOOLS[tool].paths], [
     "../secret.db", "/etc/passwd", "up/secret.db", "link.db", "linked", "linked/*.db", "up", "..", "pipe",
     "*/../../secret.db", "postgresql://host/name", "file:///etc/passwd", "a\0b", "link.db@secret",
-])  # fmt: skip
-@pytest.mark.parametrize("tool", [tool for tool in TOOLS if TOOLS[tool].paths])
+], 3))  # fmt: skip
 def test_paths_outside_of_the_folder_are_refused(tool: str, path: str, folder: Path) -> None:
     for name in TOOLS[tool].paths:
         found, failed = call(folder, tool, {**ARGUMENTS[tool], name: path})

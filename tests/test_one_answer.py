@@ -54,7 +54,7 @@ def some(number: int) -> Sequence[str]:
 
 
 @pytest.mark.parametrize(
-    ("number", "path"), few(enumerate(EXAMPLES), len(EXAMPLES) // 2), ids=name_of
+    ("number", "path"), few(enumerate(EXAMPLES), len(EXAMPLES) // 4), ids=name_of
 )
 def test_a_file_its_store_and_some_reports_alone_say_the_same(
     number: int, path: Path, tmp_path: Path

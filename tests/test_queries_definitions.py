@@ -18,6 +18,8 @@ from small_store import (
     Range,
     Row,
     answers,
+    by_hand,
+    cells,
     opened,
 )
 
@@ -111,10 +113,6 @@ def test_the_example_of_the_documentation() -> None:
     assert (queue_count, queue_mean) == (2, (15 + 30) / 2)
 
 
-def test_op_that_starts_as_its_call_returns_has_no_queue_time() -> None:
-    assert latencies(Call(0, 10, 1), Kernel(10, 20, 1)) == (10, 1, 0)
-
-
 def test_an_op_that_starts_before_its_call_has_no_latency_and_is_noted() -> None:
     rows = (Call(10, 20, 1), Kernel(5, 8, 1), Call(30, 40, 2), Kernel(45, 50, 2))
     with opened(*rows) as profile:
@@ -124,22 +122,18 @@ def test_an_op_that_starts_before_its_call_has_no_latency_and_is_noted() -> None
     assert ("op-before-call", 1) in {(note.slug, note.count) for note in report.notes}
 
 
-def test_calls_without_gpu_work_have_no_latency() -> None:
-    assert latencies(Call(0, 10, 1)) == (None, 0, None)
-
-
-def test_an_op_without_time_gives_no_latency() -> None:
-    assert latencies(Call(1, 10, 1), Kernel(None, None, 1), Kernel(50, 60, 9)) == (None, 0, None)
+@by_hand(
+    ("op that starts as its call returns has no queue time", latencies,
+     (Call(0, 10, 1), Kernel(10, 20, 1)), (10, 1, 0)),
+    ("calls without gpu work have no latency", latencies, (Call(0, 10, 1),), (None, 0, None)),
+    ("an op without time gives no latency", latencies,
+     (Call(1, 10, 1), Kernel(None, None, 1), Kernel(50, 60, 9)), (None, 0, None)),
+)
+def test_latencies_by_hand(ask: Any, rows: Any, expected: Any, options: dict[str, Any]) -> None:
+    assert cells(ask, *rows, **options) == expected
 
 
 # -- GPU time by call
-
-
-def test_each_op_has_one_owner() -> None:
-    rows = (Call(0, 100, 1), Call(10, 90, 1, "driver", name=SIDE), Kernel(50, 60, 1))
-    found = by_name(*rows)
-    assert {name: row["kernel_sum_ns"] for name, row in found.items()} == {
-        "cudaLaunchKernel": 10, SIDE: 0}  # fmt: skip
 
 
 def test_a_call_owns_ops_of_every_kind() -> None:
@@ -169,12 +163,16 @@ def test_without_links_gpu_figures_are_null() -> None:
     assert (row["call_count"], row["gpu_op_count"], row["kernel_sum_ns"]) == (1, None, None)
 
 
-def test_the_same_id_in_two_processes_is_two_calls() -> None:
-    rows = (Call(0, 10, 1), Call(0, 20, 1, pid=2, name="cudaLaunchKernelExC"),
-            Kernel(30, 40, 1, pid=2), Kernel(30, 40, 1), Kernel(50, 60, 1))  # fmt: skip
-    found = by_name(*rows)
-    assert {name: row["kernel_count"] for name, row in found.items()} == {
-        "cudaLaunchKernel": 2, "cudaLaunchKernelExC": 1}  # fmt: skip
+@by_hand(
+    ("each op has one owner", "api_vs_kernel name kernel_sum_ns",
+     (Call(0, 100, 1), Call(10, 90, 1, "driver", name=SIDE), Kernel(50, 60, 1)),
+     [("cudaLaunchKernel", 10), (SIDE, 0)]),
+    ("the same id in two processes is two calls", "api_vs_kernel name kernel_count",
+     (Call(0, 10, 1), Call(0, 20, 1, pid=2, name="cudaLaunchKernelExC"), Kernel(30, 40, 1, pid=2),
+      Kernel(30, 40, 1), Kernel(50, 60, 1)), [("cudaLaunchKernelExC", 1), ("cudaLaunchKernel", 2)]),
+)
+def test_gpu_time_by_call_by_hand(ask: Any, rows: Any, expected: Any, options: dict[str, Any]) -> None:
+    assert cells(ask, *rows, **options) == expected
 
 
 # -- statistics and shares
@@ -235,30 +233,10 @@ def test_throughput_of_no_time_is_not_recorded() -> None:
     assert only("transfers", Memcpy(10, 10))["throughput_bytes_per_s"] is None
 
 
-def test_transfers_are_grouped_by_direction_and_both_kinds_of_memory() -> None:
-    rows = (
-        Memcpy(0, 1, bytes=1), Memcpy(0, 1, bytes=2, src="Pinned"),
-        Memcpy(0, 1, bytes=4, direction="DtoH", src="Device", dst="Pageable"),
-        Memcpy(0, 1, bytes=8, direction="DtoH", src="Device", dst="Pinned"),
-        Memcpy(0, 1, bytes=16), Memcpy(0, 1, bytes=32, direction=None, src=None, dst=None),
-    )  # fmt: skip
-    found = answers("transfers", *rows)
-    assert {(r["direction"], r["src_kind"], r["dst_kind"]): r["bytes_sum"] for r in found} == {
-        ("HtoD", "Pageable", "Device"): 17, ("HtoD", "Pinned", "Device"): 2,
-        ("DtoH", "Device", "Pageable"): 4, ("DtoH", "Device", "Pinned"): 8,
-        ("Unknown", None, None): 32}  # fmt: skip
-
-
 def test_a_peer_copy_belongs_to_the_device_that_executed_it_once() -> None:
     rows = (Memcpy(0, 10, device=1, direction="PtoP", src="Device", peer=0), Kernel(0, 1))
     row = only("transfers", *rows, split="device")
     assert (row["device_id"], row["peer_device_id"], row["memcpy_count"]) == (1, 0, 1)
-
-
-def test_migrations_are_rows_of_their_own() -> None:
-    found = answers("transfers", Memcpy(0, 10, bytes=5), Migration(0, 4, bytes=7))
-    assert [(r["direction"], r["src_kind"], r["bytes_sum"], r["memcpy_sum_ns"]) for r in found] == [
-        ("UM HtoD", None, 7, 4), ("HtoD", "Pageable", 5, 10)]  # fmt: skip
 
 
 def test_statistics_of_sizes() -> None:
@@ -267,23 +245,31 @@ def test_statistics_of_sizes() -> None:
     assert [row[name] for name in names] == [4, 3, 1, 9]
 
 
-def test_a_slice_takes_whole_transfers() -> None:
-    rows = (Memcpy(0, 100, bytes=5), Memcpy(100, 200, bytes=7), Migration(150, 151))
-    (row,) = answers("transfers", *rows, time=(99, 100))
-    assert (row["bytes_sum"], row["memcpy_sum_ns"]) == (5, 100)
-
-
-def test_copies_by_size_fall_into_the_bucket_they_reach() -> None:
-    sizes = (0, 999, 1_000, 9_999, 10_000, 100_000)
-    found = answers("transfer_sizes", *(Memcpy(i, i + 2, bytes=b) for i, b in enumerate(sizes, 1)))
-    assert [(r["bucket_min_bytes"], r["memcpy_count"], r["bytes_sum"]) for r in found] == [
-        (0, 2, 999), (1_000, 2, 10_999), (10_000, 1, 10_000), (100_000, 1, 100_000)]  # fmt: skip
-
-
-def test_a_copy_of_unknown_size_is_in_no_bucket_of_sizes() -> None:
-    """Its size is not recorded, and that is never a zero."""
-    found = answers("transfer_sizes", Memcpy(0, 10, bytes=None), Memcpy(20, 30, bytes=5))
-    assert {row["bucket_min_bytes"]: row["memcpy_count"] for row in found} == {None: 1, 0: 1}
+@by_hand(
+    ("transfers are grouped by direction and both kinds of memory",
+     "transfers direction src_kind dst_kind bytes_sum",
+     (Memcpy(0, 1, bytes=1), Memcpy(0, 1, bytes=2, src="Pinned"),
+      Memcpy(0, 1, bytes=4, direction="DtoH", src="Device", dst="Pageable"),
+      Memcpy(0, 1, bytes=8, direction="DtoH", src="Device", dst="Pinned"), Memcpy(0, 1, bytes=16),
+      Memcpy(0, 1, bytes=32, direction=None, src=None, dst=None)),
+     [("Unknown", None, None, 32), ("HtoD", "Pageable", "Device", 17), ("DtoH", "Device", "Pinned", 8),
+      ("DtoH", "Device", "Pageable", 4), ("HtoD", "Pinned", "Device", 2)]),
+    ("migrations are rows of their own", "transfers direction src_kind bytes_sum memcpy_sum_ns",
+     (Memcpy(0, 10, bytes=5), Migration(0, 4, bytes=7)),
+     [("UM HtoD", None, 7, 4), ("HtoD", "Pageable", 5, 10)]),
+    ("a slice takes whole transfers", "transfers bytes_sum memcpy_sum_ns",
+     (Memcpy(0, 100, bytes=5), Memcpy(100, 200, bytes=7), Migration(150, 151)), [(5, 100)],
+     {"time": (99, 100)}),
+    ("copies by size fall into the bucket they reach",
+     "transfer_sizes bucket_min_bytes memcpy_count bytes_sum",
+     (*(Memcpy(i, i + 2, bytes=b) for i, b in enumerate((0, 999, 1_000, 9_999, 10_000, 100_000), 1)),),
+     [(0, 2, 999), (1_000, 2, 10_999), (10_000, 1, 10_000), (100_000, 1, 100_000)]),
+    # Its size is not recorded, and that is never a zero.
+    ("a copy of unknown size is in no bucket of sizes", "transfer_sizes bucket_min_bytes memcpy_count",
+     (Memcpy(0, 10, bytes=None), Memcpy(20, 30, bytes=5)), [(None, 1), (0, 1)]),
+)
+def test_transfers_by_hand(ask: Any, rows: Any, expected: Any, options: dict[str, Any]) -> None:
+    assert cells(ask, *rows, **options) == expected
 
 
 def test_bytes_that_were_not_recorded_are_null_and_no_zero() -> None:
@@ -303,65 +289,42 @@ def host(*rows: Row, **options: Any) -> dict[tuple[str, str], int]:
     return {(row["activity"], row["name"]): row["host_sum_ns"] for row in found}
 
 
-def test_host_time_without_activity_is_outside() -> None:
-    assert host() == {OUTSIDE: 90}
-
-
-def test_the_outermost_call_goes_before_ranges_and_before_calls_inside_it() -> None:
-    rows = (Call(380, 420, 2, name="cudaStreamSynchronize"), Call(385, 415, 3, name="cuInner"),
-            Range(420, 530, "mm"), Range(390, 410, "wait"))  # fmt: skip
-    assert host(*rows) == {("api_call", "cudaStreamSynchronize"): 20, ("range", "mm"): 70}
-
-
-def test_calls_go_before_operators_these_before_functions_and_these_before_ranges() -> None:
-    """Each begins at 400 and lasts 20 ns longer than the one before it."""
-    rows = (Range(400, 480, "step"), Operator(400, 460, "train.py: forward", "python_function"),
-            Operator(400, 440, "aten::mm"), Call(400, 420, 2, name="cudaMalloc"))  # fmt: skip
-    assert host(*rows) == {
-        ("api_call", "cudaMalloc"): 20, ("operator", "aten::mm"): 20,
-        ("python_function", "train.py: forward"): 20, ("range", "step"): 20, OUTSIDE: 10}  # fmt: skip
-
-
-def test_of_operators_the_innermost_counts() -> None:
-    rows = (Operator(350, 480, "aten::linear"), Operator(420, 440, "aten::mm"))
-    assert host(*rows) == {
-        ("operator", "aten::linear"): 80 - 20, ("operator", "aten::mm"): 20, OUTSIDE: 10}  # fmt: skip
-
-
-def test_the_example_of_the_documentation_on_what_the_host_did() -> None:
-    rows = (Call(380, 420, 2, name="cudaStreamSynchronize"), Operator(420, 530, "aten::mm"),
-            Overhead(430, 450))  # fmt: skip
-    assert host(*rows) == {
-        ("api_call", "cudaStreamSynchronize"): 20, ("operator", "aten::mm"): 10 + 40}  # fmt: skip
-
-
-def test_operators_of_other_threads_do_not_count_nor_those_without_a_time() -> None:
-    rows = (Operator(400, 480, "other", tid=12), Operator(400, 480, "o", pid=2),
-            Operator(400, None, "open"), Operator(None, None, "never"))  # fmt: skip
-    assert host(*rows) == {OUTSIDE: 90}
-
-
-def test_of_ranges_the_innermost_counts() -> None:
-    rows = (Range(350, 480, "outer"), Range(420, 440, "inner"))
-    assert host(*rows) == {("range", "outer"): 80 - 20, ("range", "inner"): 20, OUTSIDE: 10}
-
-
-def test_only_push_pop_ranges_count() -> None:
-    assert host(Range(350, 480, "phase", "start_end"), Range(450, None, "here", "mark")) == {
-        OUTSIDE: 90}  # fmt: skip
-
-
-def test_a_range_that_was_never_closed_ends_with_the_recording() -> None:
-    assert host(Range(470, None, "open"), recording_ns=480) == {("range", "open"): 10, OUTSIDE: 80}
-
-
-def test_only_the_launching_thread_counts() -> None:
-    rows = (Call(400, 480, 2, tid=12), Range(400, 480, "other", tid=12), Range(400, 480, "o", pid=2))
-    assert host(*rows) == {OUTSIDE: 90}
-
-
-def test_profiler_work_is_no_activity() -> None:
-    assert host(Overhead(410, 430), Range(400, 440, "r")) == {("range", "r"): 20, OUTSIDE: 50}
+@by_hand(
+    ("host time without activity is outside", host, (), {OUTSIDE: 90}),
+    ("the outermost call goes before ranges and before calls inside it", host,
+     (Call(380, 420, 2, name="cudaStreamSynchronize"), Call(385, 415, 3, name="cuInner"),
+      Range(420, 530, "mm"), Range(390, 410, "wait")),
+     {("api_call", "cudaStreamSynchronize"): 20, ("range", "mm"): 70}),
+    # Each begins at 400 and lasts 20 ns longer than the one before it.
+    ("calls go before operators these before functions and these before ranges", host,
+     (Range(400, 480, "step"), Operator(400, 460, "train.py: forward", "python_function"),
+      Operator(400, 440, "aten::mm"), Call(400, 420, 2, name="cudaMalloc")),
+     {("api_call", "cudaMalloc"): 20, ("operator", "aten::mm"): 20,
+      ("python_function", "train.py: forward"): 20, ("range", "step"): 20, OUTSIDE: 10}),
+    ("of operators the innermost counts", host,
+     (Operator(350, 480, "aten::linear"), Operator(420, 440, "aten::mm")),
+     {("operator", "aten::linear"): 80 - 20, ("operator", "aten::mm"): 20, OUTSIDE: 10}),
+    ("the example of the documentation on what the host did", host,
+     (Call(380, 420, 2, name="cudaStreamSynchronize"), Operator(420, 530, "aten::mm"),
+      Overhead(430, 450)),
+     {("api_call", "cudaStreamSynchronize"): 20, ("operator", "aten::mm"): 10 + 40}),
+    ("operators of other threads do not count nor those without a time", host,
+     (Operator(400, 480, "other", tid=12), Operator(400, 480, "o", pid=2), Operator(400, None, "open"),
+      Operator(None, None, "never")), {OUTSIDE: 90}),
+    ("of ranges the innermost counts", host, (Range(350, 480, "outer"), Range(420, 440, "inner")),
+     {("range", "outer"): 80 - 20, ("range", "inner"): 20, OUTSIDE: 10}),
+    ("only push pop ranges count", host,
+     (Range(350, 480, "phase", "start_end"), Range(450, None, "here", "mark")), {OUTSIDE: 90}),
+    ("a range that was never closed ends with the recording", host, (Range(470, None, "open"),),
+     {("range", "open"): 10, OUTSIDE: 80}, {"recording_ns": 480}),
+    ("only the launching thread counts", host,
+     (Call(400, 480, 2, tid=12), Range(400, 480, "other", tid=12), Range(400, 480, "o", pid=2)),
+     {OUTSIDE: 90}),
+    ("profiler work is no activity", host, (Overhead(410, 430), Range(400, 440, "r")),
+     {("range", "r"): 20, OUTSIDE: 50}),
+)
+def test_what_the_host_did_by_hand(ask: Any, rows: Any, expected: Any, options: dict[str, Any]) -> None:
+    assert cells(ask, *rows, **options) == expected
 
 
 def test_a_gap_counts_once_for_an_activity_of_several_pieces() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import FIXTURES, Shelf, few, name_of
+from conftest import FIXTURES, Shelf, changed, few, name_of
 from hypothesis import given
 from hypothesis import strategies as st
 from small_store import (
@@ -21,12 +21,12 @@ from small_store import (
     Total,
     answers,
     opened,
+    write,
 )
 
 from nsysconv import api
 from nsysconv.api import Slice
 from nsysconv.facts import Fact
-from nsysconv.notes import Note, Severity
 from nsysconv.render import Options, renderer
 from nsysconv.timeline.annotations import count_named
 from nsysconv.timeline.sliced import sliced
@@ -222,14 +222,14 @@ def test_programs_always_have_the_column() -> None:
     assert ",per_step_ns," in shown("csv", None, *WORK).splitlines()[0]
 
 
-def test_notes_on_ranges_are_said_only_where_steps_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = "ranges that were never closed"
-    note = Note("range-unclosed", Severity.INFO, text, facts=frozenset({Fact.RANGES}))
-
-    def slugs(*rows: Row) -> set[str]:
-        with opened(*rows) as profile:
-            monkeypatch.setattr(profile.profile, "_notes", (note,))
+def test_notes_on_ranges_are_said_only_where_steps_are_counted(tmp_path: Path) -> None:
+    def slugs(name: str, *rows: Row) -> set[str]:
+        write(tmp_path / name, *rows)
+        note = "'range-unclosed', 'info', 1, '', 'ranges', 'ranges'"
+        columns = "profile_id, slug, severity, count, place, text, facts"
+        changed(tmp_path / name, f"INSERT INTO note ({columns}) SELECT id, {note} FROM profile")
+        with api.open(tmp_path / name) as profile:
             return {found.slug for found in profile.report("kernels").notes}
 
-    assert note.slug not in slugs(*WORK)
-    assert note.slug in slugs(*WORK, *STEPS)
+    assert "range-unclosed" not in slugs("without.db", *WORK)
+    assert "range-unclosed" in slugs("steps.db", *WORK, *STEPS)

@@ -26,6 +26,8 @@ from small_store import (
     Overhead,
     Row,
     answers,
+    by_hand,
+    cells,
     opened,
     write,
 )
@@ -277,18 +279,6 @@ def test_the_outer_of_two_calls_is_the_one_that_copied() -> None:
     assert only("cuda_memcpy_sync", *rows)["name"] == "cudaMemcpy"
 
 
-def test_a_copy_without_a_call_is_no_finding() -> None:
-    rows = (*called("cudaMemcpyAsync", PAGEABLE), Memcpy(50, 60, 99))
-    assert pairs("cuda_memcpy_async", *rows) == [(10, 20)]
-
-
-def test_longest_first_then_in_time_order_and_those_without_a_time_last() -> None:
-    copies = (Memcpy(None, None), Memcpy(10, 20), Memcpy(50, 70), Memcpy(30, 40))
-    rows = answers("cuda_memcpy_async", *called("cudaMemcpyAsync", *copies))
-    assert [(row["start_ns"], row["dur_ns"]) for row in rows] == [
-        (50, 20), (10, 10), (30, 10), (None, None)]  # fmt: skip
-
-
 @pytest.mark.parametrize("rule", ["cuda_memcpy_async", "cuda_api_sync", "gpu_gaps:gap=0"])
 def test_a_limit_leaves_the_longest_and_counts_all(rule: str) -> None:
     """The limit comes after the sorting: the longest is the last in time."""
@@ -304,11 +294,6 @@ def test_a_limit_leaves_the_longest_and_counts_all(rule: str) -> None:
     assert everything[0]["dur_ns"] == max(row["dur_ns"] for row in everything)
 
 
-def test_a_slice_takes_whole_copies_that_intersect_it() -> None:
-    copies = called("cudaMemcpyAsync", Memcpy(10, 30), Memcpy(50, 70))
-    assert pairs("cuda_memcpy_async", *copies, time=(60, 65)) == [(50, 20)]
-
-
 @pytest.mark.parametrize(("rule", "copies"), [
     ("cuda_memcpy_async", called("cudaMemcpyAsync", PAGEABLE, Memcpy(50, 60, src=None),
                                  Memcpy(70, 80, src="Pinned", dst="Unknown"))),
@@ -322,8 +307,21 @@ def test_ops_without_kind_of_memory_are_noted_and_no_finding(
     assert pairs(rule, *copies) == [(10, 20)]
 
 
-def test_a_finding_with_one_kind_of_memory_needs_no_note() -> None:
-    assert notes("cuda_memcpy_async", *called("cudaMemcpyAsync", Memcpy(10, 30, dst=None))) == []
+@by_hand(
+    ("a copy without a call is no finding", pairs,
+     ("cuda_memcpy_async", *called("cudaMemcpyAsync", PAGEABLE), Memcpy(50, 60, 99)), [(10, 20)]),
+    ("longest first then in time order and those without a time last",
+     "cuda_memcpy_async start_ns dur_ns",
+     called("cudaMemcpyAsync", Memcpy(None, None), Memcpy(10, 20), Memcpy(50, 70), Memcpy(30, 40)),
+     [(50, 20), (10, 10), (30, 10), (None, None)]),
+    ("a slice takes whole copies that intersect it", pairs,
+     ("cuda_memcpy_async", *called("cudaMemcpyAsync", Memcpy(10, 30), Memcpy(50, 70))), [(50, 20)],
+     {"time": (60, 65)}),
+    ("a finding with one kind of memory needs no note", notes,
+     ("cuda_memcpy_async", *called("cudaMemcpyAsync", Memcpy(10, 30, dst=None))), []),
+)
+def test_copies_by_hand(ask: Any, rows: Any, expected: Any, options: dict[str, Any]) -> None:
+    assert cells(ask, *rows, **options) == expected
 
 
 @pytest.mark.parametrize(("rule", "copies", "words"), [
@@ -423,41 +421,24 @@ def test_calls_that_wait_for_a_device_or_stream_are_found(name: str, count: int)
     assert len(answers("cuda_api_sync", Call(10, 30, name=name))) == count
 
 
-def test_call_inside_another_is_not_listed() -> None:
-    rows = (Call(0, 100, name="cudaDeviceSynchronize"),
-            Call(10, 90, 0, "driver", name="cuCtxSynchronize"),
-            Call(200, 250, 0, "driver", name="cuCtxSynchronize"))  # fmt: skip
-    assert [(row["name"], row["dur_ns"]) for row in answers("cuda_api_sync", *rows)] == [
-        ("cudaDeviceSynchronize", 100), ("cuCtxSynchronize", 50)]  # fmt: skip
-
-
-def test_waiting_calls_have_their_thread_and_process() -> None:
-    rows = (Call(0, 100, name="cudaDeviceSynchronize", pid=2, tid=22),
-            Call(0, 90, name="cudaDeviceSynchronize", tid=None))  # fmt: skip
-    found = answers("cuda_api_sync", *rows, ranks={2: 5})
-    assert [(row["rank"], row["pid"], row["tid"]) for row in found] == [(5, 2, 22), (None, 1, None)]
-
-
-def test_a_slice_takes_whole_waiting_calls() -> None:
-    rows = (
-        Call(0, 100, name="cudaDeviceSynchronize"),
-        Call(150, 200, name="cudaDeviceSynchronize"),
-    )
-    assert pairs("cuda_api_sync", *rows, time=(50, 60)) == [(0, 100)]
+@by_hand(
+    ("call inside another is not listed", "cuda_api_sync name dur_ns",
+     (Call(0, 100, name="cudaDeviceSynchronize"), Call(10, 90, 0, "driver", name="cuCtxSynchronize"),
+      Call(200, 250, 0, "driver", name="cuCtxSynchronize")),
+     [("cudaDeviceSynchronize", 100), ("cuCtxSynchronize", 50)]),
+    ("waiting calls have their thread and process", "cuda_api_sync rank pid tid",
+     (Call(0, 100, name="cudaDeviceSynchronize", pid=2, tid=22),
+      Call(0, 90, name="cudaDeviceSynchronize", tid=None)), [(5, 2, 22), (None, 1, None)],
+     {"ranks": {2: 5}}),
+    ("a slice takes whole waiting calls", pairs,
+     ("cuda_api_sync", Call(0, 100, name="cudaDeviceSynchronize"),
+      Call(150, 200, name="cudaDeviceSynchronize")), [(0, 100)], {"time": (50, 60)}),
+)
+def test_calls_that_wait_by_hand(ask: Any, rows: Any, expected: Any, options: dict[str, Any]) -> None:
+    assert cells(ask, *rows, **options) == expected
 
 
 # -- gaps
-
-
-def test_a_gap_as_long_as_the_threshold_is_listed() -> None:
-    """500 ms and a ns less: both are gaps, one is listed."""
-    rows = (Kernel(0, MS), Kernel(501 * MS, 502 * MS), Kernel(1002 * MS - 1, 1003 * MS))
-    assert pairs("gpu_gaps", *rows) == [(MS, 500 * MS)]
-
-
-def test_the_threshold_is_in_milliseconds_and_may_have_decimals() -> None:
-    rows = (Kernel(0, 100), Kernel(1_600, 1_700), Kernel(3_201, 3_300))
-    assert pairs("gpu_gaps:gap=0.001501", *rows) == [(1_700, 1_501)]
 
 
 def gaps(*rows: Row, **options: Any) -> list[tuple[int, int]]:
@@ -475,19 +456,6 @@ def test_each_process_on_each_device_has_its_own_gaps() -> None:
         (1, 0, 10, 30), (1, 1, 5, 20), (2, 0, 40, 10)]  # fmt: skip
 
 
-def test_equal_gaps_come_in_time_order_then_by_process() -> None:
-    rows = (Kernel(0, 10, pid=2), Kernel(20, 30, pid=2), Kernel(40, 50, pid=2),
-            Kernel(20, 30), Kernel(40, 50))  # fmt: skip
-    assert [(row["start_ns"], row["pid"]) for row in answers("gpu_gaps:gap=0", *rows)] == [
-        (10, 2), (30, 1), (30, 2)]  # fmt: skip
-
-
-def test_profiler_overhead_is_use_and_parts_a_gap() -> None:
-    """[10, 100) without [30, 60)."""
-    rows = (Kernel(0, 10), Kernel(100, 110), Overhead(30, 60))
-    assert gaps(*rows) == [(60, 40), (10, 20)]
-
-
 def test_the_example_of_the_documentation() -> None:
     rows = (Kernel(0, 100), Overhead(310, 390), Kernel(650, 800))
     assert gaps(*rows) == [(390, 260), (100, 210)]
@@ -499,27 +467,7 @@ def test_other_overhead_is_no_use(overhead: Overhead) -> None:
     assert gaps(Kernel(0, 10), Kernel(100, 110), overhead) == [(10, 90)]
 
 
-def test_overhead_at_the_edge_of_a_gap_shortens_it() -> None:
-    assert gaps(Kernel(0, 10), Kernel(100, 110), Overhead(5, 30), Overhead(90, 200)) == [(30, 60)]
-
-
-def test_overhead_beside_the_window_makes_no_gap() -> None:
-    assert gaps(Kernel(100, 110), Overhead(0, 50), Overhead(300, 400)) == []
-
-
-def test_where_clocks_disagree_overhead_is_not_taken_out() -> None:
-    """The operations start two seconds after their calls: the overhead's time is another clock's."""
-    late = 2_000_000_000
-    rows = (Call(0, 5, 1), Kernel(late, late + 10, 1), Kernel(late + 100, late + 110),
-            Overhead(late + 30, late + 60))  # fmt: skip
-    assert gaps(*rows) == [(late + 10, 90)]
-
-
-def test_every_kind_of_operation_is_use() -> None:
-    """Migrations at the edges make the window no longer."""
-    rows = (Migration(0, 10), Kernel(100, 110), Memcpy(120, 130), Memset(140, 150), Graph(160, 170),
-            Migration(180, 190), Kernel(200, 210), Migration(300, 310))  # fmt: skip
-    assert gaps(*rows) == [(110, 10), (130, 10), (150, 10), (170, 10), (190, 10)]
+LATE = 2_000_000_000
 
 
 def neighbors(*rows: Row, **options: Any) -> list[tuple[object, ...]]:
@@ -528,25 +476,10 @@ def neighbors(*rows: Row, **options: Any) -> list[tuple[object, ...]]:
     return [tuple(row[name] for name in names) for row in found]
 
 
-def test_a_gap_names_the_operations_beside_it() -> None:
-    rows = (Kernel(0, 10), Kernel(1, 5), Memcpy(100, 110))
-    assert neighbors(*rows) == [("kernel", 1, "memcpy", 1)]
-
-
-def test_of_several_beside_a_gap_the_last_to_begin_and_the_lowest_stream_count() -> None:
-    rows = (Kernel(0, 10), Kernel(5, 10), Memcpy(100, 110, stream=9), Kernel(100, 105, stream=8))
-    assert neighbors(*rows) == [("kernel", 2, "kernel", 3)]
-
-
 def test_an_operation_without_length_parts_no_gap_and_is_not_beside_it() -> None:
     rows = (Kernel(0, 10), Memset(50, 50), Kernel(100, 110))
     assert gaps(*rows) == [(10, 90)]
     assert neighbors(*rows) == [("kernel", 1, "kernel", 2)]
-
-
-def test_overhead_between_hides_no_neighbor() -> None:
-    rows = (Kernel(0, 10), Kernel(100, 110), Overhead(30, 60))
-    assert neighbors(*rows) == [("kernel", 1, "kernel", 2)] * 2
 
 
 def test_gap_cut_by_slice_has_no_neighbor_there() -> None:
@@ -558,9 +491,45 @@ def test_gap_cut_by_slice_has_no_neighbor_there() -> None:
     ]
 
 
-def test_a_process_that_does_nothing_in_a_slice_has_one_gap() -> None:
-    rows = (Kernel(0, 10), Kernel(100, 110), Kernel(0, 210, pid=2))
-    assert gaps(*rows, time=(20, 90)) == [(20, 70)]
+@by_hand(
+    # 500 ms and a ns less: both are gaps, one is listed.
+    ("a gap as long as the threshold is listed", pairs,
+     ("gpu_gaps", Kernel(0, MS), Kernel(501 * MS, 502 * MS), Kernel(1002 * MS - 1, 1003 * MS)),
+     [(MS, 500 * MS)]),
+    ("the threshold is in milliseconds and may have decimals", pairs,
+     ("gpu_gaps:gap=0.001501", Kernel(0, 100), Kernel(1_600, 1_700), Kernel(3_201, 3_300)),
+     [(1_700, 1_501)]),
+    ("equal gaps come in time order then by process", "gpu_gaps:gap=0 start_ns pid",
+     (Kernel(0, 10, pid=2), Kernel(20, 30, pid=2), Kernel(40, 50, pid=2), Kernel(20, 30), Kernel(40, 50)),
+     [(10, 2), (30, 1), (30, 2)]),
+    # [10, 100) without [30, 60).
+    ("profiler overhead is use and parts a gap", gaps,
+     (Kernel(0, 10), Kernel(100, 110), Overhead(30, 60)), [(60, 40), (10, 20)]),
+    ("overhead at the edge of a gap shortens it", gaps,
+     (Kernel(0, 10), Kernel(100, 110), Overhead(5, 30), Overhead(90, 200)), [(30, 60)]),
+    ("overhead beside the window makes no gap", gaps,
+     (Kernel(100, 110), Overhead(0, 50), Overhead(300, 400)), []),
+    # The operations start two seconds after their calls: the overhead's time is another clock's.
+    ("where clocks disagree overhead is not taken out", gaps,
+     (Call(0, 5, 1), Kernel(LATE, LATE + 10, 1), Kernel(LATE + 100, LATE + 110),
+      Overhead(LATE + 30, LATE + 60)), [(LATE + 10, 90)]),
+    # Migrations at the edges make the window no longer.
+    ("every kind of operation is use", gaps,
+     (Migration(0, 10), Kernel(100, 110), Memcpy(120, 130), Memset(140, 150), Graph(160, 170),
+      Migration(180, 190), Kernel(200, 210), Migration(300, 310)),
+     [(110, 10), (130, 10), (150, 10), (170, 10), (190, 10)]),
+    ("a gap names the operations beside it", neighbors, (Kernel(0, 10), Kernel(1, 5), Memcpy(100, 110)),
+     [("kernel", 1, "memcpy", 1)]),
+    ("of several beside a gap the last to begin and the lowest stream count", neighbors,
+     (Kernel(0, 10), Kernel(5, 10), Memcpy(100, 110, stream=9), Kernel(100, 105, stream=8)),
+     [("kernel", 2, "kernel", 3)]),
+    ("overhead between hides no neighbor", neighbors, (Kernel(0, 10), Kernel(100, 110), Overhead(30, 60)),
+     [("kernel", 1, "kernel", 2)] * 2),
+    ("a process that does nothing in a slice has one gap", gaps,
+     (Kernel(0, 10), Kernel(100, 110), Kernel(0, 210, pid=2)), [(20, 70)], {"time": (20, 90)}),
+)
+def test_gaps_by_hand(ask: Any, rows: Any, expected: Any, options: dict[str, Any]) -> None:
+    assert cells(ask, *rows, **options) == expected
 
 
 def test_a_slice_of_a_process_has_no_gaps_of_another() -> None:
@@ -582,20 +551,6 @@ def low(options: str, *rows: Row, **more: Any) -> list[tuple[int, int, int, floa
             for row in answers(f"gpu_time_util:{options}", *rows, **more)]  # fmt: skip
 
 
-def test_low_chunks_that_follow_each_other_are_one_row() -> None:
-    """The window [0, 1000) in chunks of 250:
-
-    [0, 250)      all in use
-    [250, 500)    K1 to 300: 50 of 250, 20 %
-    [500, 750)    nothing, 0 %
-    [750, 1000)   K2 from 800: 200 of 250, 80 %
-
-    The middle two: 50 of 500 ns, 10 %.
-    """
-    rows = (Kernel(0, 300), Kernel(800, 1000))
-    assert low("chunks=4", *rows) == [(250, 500, 50, 10.0)]
-
-
 def test_a_chunk_in_use_for_the_threshold_is_not_low() -> None:
     """Chunks of 100: [0, 100) 50 %, [100, 200) 49 %, [200, 300) 100 %."""
     rows = (Kernel(0, 50), Kernel(100, 149), Kernel(200, 300))
@@ -612,23 +567,6 @@ def test_the_last_chunk_ends_with_the_window() -> None:
     assert low("chunks=3:threshold=10", *rows) == [(34, 34, 2, 100 * 2 / 34)]
 
 
-def test_chunks_are_fewer_where_their_length_is_rounded_up() -> None:
-    """11 ns in 10 chunks: ceil(11 / 10) = 2, so 6 chunks, the last [10, 11)."""
-    assert low("chunks=10", Kernel(0, 6), Kernel(10, 11)) == [(6, 4, 0, 0.0)]
-
-
-def test_operations_that_overlap_count_once() -> None:
-    """K1 and K2 cover 40 of the 100 ns together; added up they would be 80."""
-    rows = (Kernel(0, 40), Kernel(0, 40, stream=8), Memset(100, 100))
-    assert low("chunks=1", *rows) == [(0, 100, 40, 40.0)]
-
-
-def test_overhead_counts_as_use_inside_the_window() -> None:
-    """[0, 100): the kernels 20, overhead [10, 30) and [90, 200) 20 + 5 more."""
-    rows = (Kernel(0, 10), Kernel(95, 100), Overhead(10, 30), Overhead(90, 200))
-    assert low("chunks=1", *rows) == [(0, 100, 40, 40.0)]
-
-
 def test_lowest_first_then_longest_then_in_time_order() -> None:
     """Ten chunks of 10 ns; two of those without any use stand side by side."""
     used = (10, 2, 10, 0, 10, 0, 0, 10, 0, 10)
@@ -637,37 +575,49 @@ def test_lowest_first_then_longest_then_in_time_order() -> None:
         (50, 20, 0), (30, 10, 0), (80, 10, 0), (10, 10, 2)]  # fmt: skip
 
 
-def test_each_process_on_each_device_has_its_own_chunks() -> None:
-    rows = (Kernel(0, 10), Kernel(90, 100), Kernel(10, 90, pid=2), Kernel(0, 10, device=1),
-            Kernel(40, 50, device=1))  # fmt: skip
-    found = answers("gpu_time_util:chunks=1", *rows, ranks={1: 4})
-    assert [(row["rank"], row["pid"], row["device_id"], row["in_use_pct"]) for row in found] == [
-        (4, 1, 0, 20.0), (4, 1, 1, 40.0)]  # fmt: skip
-
-
-def test_a_slice_is_the_window() -> None:
-    """[50, 150) in two chunks: [50, 100) unused, [100, 150) 10 of 50."""
-    rows = (Kernel(0, 10), Kernel(100, 110), Kernel(200, 210))
-    assert low("chunks=2:threshold=20", *rows, time=(50, 150)) == [(50, 50, 0, 0.0)]
-
-
 def evidence(*rows: Row, **more: Any) -> tuple[object, ...]:
     row = only("gpu_time_util:chunks=2", *rows, **more)
     return tuple(row[name] for name in (
         "gpu_op_count", "first_table", "first_id", "last_table", "last_id"))  # fmt: skip
 
 
-def test_a_finding_names_the_first_and_the_last_operation_in_it() -> None:
-    """[100, 200): the copy reaches 10 ns into it, the kernel [20, 30) was over before, the set has no
-    length and begins where it begins, the other kernel and the graph lie in it.
-    """
-    rows = (Memcpy(0, 110), Kernel(20, 30), Memset(100, 100), Kernel(150, 160), Graph(190, 200))
-    assert evidence(*rows) == (4, "memcpy", 1, "graph_launch", 1)
-
-
-def test_a_finding_without_operations_names_none() -> None:
-    rows = (Kernel(0, 60), Kernel(300, 310))
-    assert evidence(*rows, time=(0, 200)) == (0, None, None, None, None)
+@by_hand(
+    # The window [0, 1000) in chunks of 250:
+    # [0, 250)      all in use
+    # [250, 500)    K1 to 300: 50 of 250, 20 %
+    # [500, 750)    nothing, 0 %
+    # [750, 1000)   K2 from 800: 200 of 250, 80 %
+    # The middle two: 50 of 500 ns, 10 %.
+    ("low chunks that follow each other are one row", low,
+     ("chunks=4", Kernel(0, 300), Kernel(800, 1000)), [(250, 500, 50, 10.0)]),
+    # 11 ns in 10 chunks: ceil(11 / 10) = 2, so 6 chunks, the last [10, 11).
+    ("chunks are fewer where their length is rounded up", low,
+     ("chunks=10", Kernel(0, 6), Kernel(10, 11)), [(6, 4, 0, 0.0)]),
+    # K1 and K2 cover 40 of the 100 ns together; added up they would be 80.
+    ("operations that overlap count once", low,
+     ("chunks=1", Kernel(0, 40), Kernel(0, 40, stream=8), Memset(100, 100)), [(0, 100, 40, 40.0)]),
+    # [0, 100): the kernels 20, overhead [10, 30) and [90, 200) 20 + 5 more.
+    ("overhead counts as use inside the window", low,
+     ("chunks=1", Kernel(0, 10), Kernel(95, 100), Overhead(10, 30), Overhead(90, 200)),
+     [(0, 100, 40, 40.0)]),
+    ("each process on each device has its own chunks",
+     "gpu_time_util:chunks=1 rank pid device_id in_use_pct",
+     (Kernel(0, 10), Kernel(90, 100), Kernel(10, 90, pid=2), Kernel(0, 10, device=1),
+      Kernel(40, 50, device=1)), [(4, 1, 0, 20.0), (4, 1, 1, 40.0)], {"ranks": {1: 4}}),
+    # [50, 150) in two chunks: [50, 100) unused, [100, 150) 10 of 50.
+    ("a slice is the window", low,
+     ("chunks=2:threshold=20", Kernel(0, 10), Kernel(100, 110), Kernel(200, 210)), [(50, 50, 0, 0.0)],
+     {"time": (50, 150)}),
+    # [100, 200): the copy reaches 10 ns into it, the kernel [20, 30) was over before, the set has no
+    # length and begins where it begins, the other kernel and the graph lie in it.
+    ("a finding names the first and the last operation in it", evidence,
+     (Memcpy(0, 110), Kernel(20, 30), Memset(100, 100), Kernel(150, 160), Graph(190, 200)),
+     (4, "memcpy", 1, "graph_launch", 1)),
+    ("a finding without operations names none", evidence, (Kernel(0, 60), Kernel(300, 310)),
+     (0, None, None, None, None), {"time": (0, 200)}),
+)
+def test_low_use_by_hand(ask: Any, rows: Any, expected: Any, options: dict[str, Any]) -> None:
+    assert cells(ask, *rows, **options) == expected
 
 
 @pytest.mark.parametrize("spec", [

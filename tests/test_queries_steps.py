@@ -16,6 +16,8 @@ from small_store import (
     Range,
     Row,
     answers,
+    by_hand,
+    cells,
     opened,
 )
 
@@ -52,31 +54,9 @@ def classes(*rows: Row, end: int = 130, **options: Any) -> dict[str, int]:
 TWO = (step(1, 0, 100), step(2, 100, 180))
 
 
-def test_the_example_of_the_documentation() -> None:
-    """Work launched in step 1 runs until 130: there step 2 begins."""
-    rows = (Call(20, 25, 1), Kernel(30, 130, 1), Call(170, 175, 2), Kernel(180, 200, 2))
-    assert spans(*TWO, *rows) == [("ProfilerStep#1", 0, 130), ("ProfilerStep#2", 130, 200)]
-
-
-def test_operations_of_any_thread_of_the_process_count_and_those_of_others_do_not() -> None:
-    rows = (Call(50, 60, 1, tid=12), Kernel(70, 120, 1), Call(50, 60, 1, pid=2),
-            Kernel(70, 170, 1, pid=2))  # fmt: skip
-    assert spans(*TWO, *rows) == [("ProfilerStep#1", 0, 120), ("ProfilerStep#2", 120, 180)]
-
-
 def test_the_last_of_many_operations_of_a_call_counts() -> None:
     rows = (Call(50, 60, 1), Kernel(110, 150, 1), Kernel(70, 80, 1))
     assert spans(*TWO, *rows)[0] == ("ProfilerStep#1", 0, 150)
-
-
-def test_a_call_at_the_border_belongs_to_the_step_that_begins_there() -> None:
-    rows = (Call(100, 110, 1), Kernel(110, 190, 1))
-    assert spans(*TWO, *rows) == [("ProfilerStep#1", 0, 100), ("ProfilerStep#2", 100, 190)]
-
-
-def test_an_operation_without_a_call_or_without_a_time_moves_nothing() -> None:
-    rows = (Kernel(90, 150), Call(50, 60, 1), Kernel(None, None, 1))
-    assert spans(*TWO, *rows) == [("ProfilerStep#1", 0, 100), ("ProfilerStep#2", 100, 180)]
 
 
 def test_steps_may_lie_apart() -> None:
@@ -128,27 +108,6 @@ def test_by_step_the_time_between_them_has_no_utilization() -> None:
     assert BETWEEN not in {row["step"] for row in rows}
 
 
-def test_a_step_may_be_swallowed_by_the_one_before() -> None:
-    rows = (Call(50, 60, 1), Kernel(70, 300, 1), step(3, 180, 400))
-    assert spans(*TWO, *rows) == [
-        ("ProfilerStep#1", 0, 300), ("ProfilerStep#2", 300, 300), ("ProfilerStep#3", 300, 400),
-    ]  # fmt: skip
-
-
-def test_processes_have_steps_of_their_own() -> None:
-    rows = answers("steps", *TWO, step(1, 50, 70, pid=2), ranks={1: 4})
-    assert [(r["pid"], r["rank"], r["step"], r["start_ns"], r["dur_ns"]) for r in rows] == [
-        (1, 4, "ProfilerStep#1", 0, 100), (1, 4, "ProfilerStep#2", 100, 80),
-        (2, None, "ProfilerStep#1", 50, 20)]  # fmt: skip
-
-
-def test_steps_may_be_operators_and_marks_are_none() -> None:
-    """Old traces have all annotations among the operators."""
-    rows = (Operator(10, 30, "ProfilerStep#1"), Range(30, None, "ProfilerStep#2", "mark"),
-            Operator(40, 50, "ProfilerStep#3", "python_function"))  # fmt: skip
-    assert spans(*rows) == [("ProfilerStep#1", 10, 30)]
-
-
 NAMED = (Range(0, 40, "epoch 1"), Range(0, 10, "batch"), Range(20, 30, "batch"),
          Range(50, 90, "epoch 2", "start_end"))  # fmt: skip
 
@@ -158,11 +117,6 @@ def test_any_range_may_be_a_step() -> None:
     assert spans(*NAMED, step_range="epoch *")[:2] == [("epoch 1", 0, 40), ("epoch 2", 50, 90)]
     occurrences = [row["occurrence"] for row in answers("steps", *NAMED, step_range="batch")]
     assert occurrences == [1, 2, None]
-
-
-def test_nothing_but_the_star_is_special_in_a_name() -> None:
-    rows = (Range(0, 40, "a.c [1]"), Range(50, 60, "abc [1]"), Range(70, 80, "a.c 1"))
-    assert spans(*rows, step_range="a.c [1]") == [("a.c [1]", 0, 40)]
 
 
 def test_unknown_range_name_is_refused_with_the_names_there_are() -> None:
@@ -175,43 +129,49 @@ def test_a_name_where_no_names_were_recorded() -> None:
         spans(Kernel(0, 10), step_range="x", without=(Fact.RANGES, Fact.OPERATORS))
 
 
-def test_whole_process_is_one_step_without_annotated_steps() -> None:
-    """From the copy to the range; the migration is left out."""
-    rows = (Migration(0, 5), Memcpy(10, 20), Call(30, 40), Range(50, 70, "r"), Operator(45, 60, "o"),
-            Operator(1, None, "without an end"), Kernel(15, 90, pid=2))  # fmt: skip
-    found = answers("steps", *rows)
-    assert [(r["pid"], r["step"], r["start_ns"], r["dur_ns"]) for r in found] == [
-        (1, WHOLE, 10, 60), (2, WHOLE, 15, 75)]  # fmt: skip
-
-
-def test_empty_profile_has_no_steps() -> None:
-    assert answers("steps") == []
-
-
-def test_a_slice_cuts_steps() -> None:
-    rows = (*TWO, step(3, 300, 400), Kernel(20, 60))
-    found = answers("steps", *rows, time=(50, 150))
-    assert [(r["step"], r["start_ns"], r["dur_ns"], r["kernel_ns"]) for r in found] == [
-        ("ProfilerStep#1", 50, 50, 10), ("ProfilerStep#2", 100, 50, 0)]  # fmt: skip
+@by_hand(
+    # Work launched in step 1 runs until 130: there step 2 begins.
+    ("the example of the documentation", spans,
+     (*TWO, Call(20, 25, 1), Kernel(30, 130, 1), Call(170, 175, 2), Kernel(180, 200, 2)),
+     [("ProfilerStep#1", 0, 130), ("ProfilerStep#2", 130, 200)]),
+    ("operations of any thread of the process count and those of others do not", spans,
+     (*TWO, Call(50, 60, 1, tid=12), Kernel(70, 120, 1), Call(50, 60, 1, pid=2),
+      Kernel(70, 170, 1, pid=2)), [("ProfilerStep#1", 0, 120), ("ProfilerStep#2", 120, 180)]),
+    ("a call at the border belongs to the step that begins there", spans,
+     (*TWO, Call(100, 110, 1), Kernel(110, 190, 1)),
+     [("ProfilerStep#1", 0, 100), ("ProfilerStep#2", 100, 190)]),
+    ("an operation without a call or without a time moves nothing", spans,
+     (*TWO, Kernel(90, 150), Call(50, 60, 1), Kernel(None, None, 1)),
+     [("ProfilerStep#1", 0, 100), ("ProfilerStep#2", 100, 180)]),
+    ("a step may be swallowed by the one before", spans,
+     (*TWO, Call(50, 60, 1), Kernel(70, 300, 1), step(3, 180, 400)),
+     [("ProfilerStep#1", 0, 300), ("ProfilerStep#2", 300, 300), ("ProfilerStep#3", 300, 400)]),
+    ("processes have steps of their own", "steps pid rank step start_ns dur_ns",
+     (*TWO, step(1, 50, 70, pid=2)),
+     [(1, 4, "ProfilerStep#1", 0, 100), (1, 4, "ProfilerStep#2", 100, 80),
+      (2, None, "ProfilerStep#1", 50, 20)], {"ranks": {1: 4}}),
+    # Old traces have all annotations among the operators.
+    ("steps may be operators and marks are none", spans,
+     (Operator(10, 30, "ProfilerStep#1"), Range(30, None, "ProfilerStep#2", "mark"),
+      Operator(40, 50, "ProfilerStep#3", "python_function")), [("ProfilerStep#1", 10, 30)]),
+    ("nothing but the star is special in a name", spans,
+     (Range(0, 40, "a.c [1]"), Range(50, 60, "abc [1]"), Range(70, 80, "a.c 1")), [("a.c [1]", 0, 40)],
+     {"step_range": "a.c [1]"}),
+    # From the copy to the range; the migration is left out.
+    ("whole process is one step without annotated steps", "steps pid step start_ns dur_ns",
+     (Migration(0, 5), Memcpy(10, 20), Call(30, 40), Range(50, 70, "r"), Operator(45, 60, "o"),
+      Operator(1, None, "without an end"), Kernel(15, 90, pid=2)),
+     [(1, WHOLE, 10, 60), (2, WHOLE, 15, 75)]),
+    ("empty profile has no steps", "steps", (), []),
+    ("a slice cuts steps", "steps step start_ns dur_ns kernel_ns",
+     (*TWO, step(3, 300, 400), Kernel(20, 60)),
+     [("ProfilerStep#1", 50, 50, 10), ("ProfilerStep#2", 100, 50, 0)], {"time": (50, 150)}),
+)
+def test_steps_by_hand(ask: Any, rows: Any, expected: Any, options: dict[str, Any]) -> None:
+    assert cells(ask, *rows, **options) == expected
 
 
 # -- classes
-
-
-def test_the_classes_of_the_documentation() -> None:
-    """Kernels 70, copies 30 of which 10 under a kernel, calls 60 of which 40 under those."""
-    rows = (Kernel(10, 80), Memcpy(70, 100), Call(60, 120))
-    assert classes(*rows) == {"kernel": 70, "memcpy": 30 - 10, "runtime": 60 - 40, "other": 130 - 110}
-
-
-def test_every_class_goes_before_those_after_it() -> None:
-    """All begin at 0 and the class that goes first ends first: each keeps 10 ns."""
-    rows = (
-        Kernel(0, 10), Memcpy(0, 20), Memset(0, 30), Kernel(0, 40, name="ncclDevKernel_Sum"),
-        Call(0, 50), Operator(0, 60, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"),
-        Operator(0, 70, "aten::mm"),
-    )  # fmt: skip
-    assert classes(*rows, end=80) == dict.fromkeys(CLASSES, 10)
 
 
 @pytest.mark.parametrize("name", [
@@ -221,11 +181,6 @@ def test_every_class_goes_before_those_after_it() -> None:
 def test_kernels_that_communicate(name: str) -> None:
     assert classes(Kernel(0, 40, name=name), Kernel(30, 50)) == {
         "kernel": 20, "communication": 30, "other": 80}  # fmt: skip
-
-
-def test_gloo_communicates_on_the_cpu_and_the_call_of_nccl_does_not() -> None:
-    rows = (Operator(0, 10, "gloo:all_reduce"), Range(20, 40, "nccl:all_reduce"))
-    assert classes(*rows) == {"communication": 10, "cpu": 20, "other": 100}
 
 
 @pytest.mark.parametrize(("name", "found"), [
@@ -238,37 +193,12 @@ def test_data_loader_is_recognised_by_its_name(name: str, found: str) -> None:
     assert classes(Operator(0, 30, name)) == {found: 30, "other": 100}
 
 
-def test_a_graph_recorded_as_one_interval_is_kernels() -> None:
-    assert classes(Graph(0, 30)) == {"kernel": 30, "other": 100}
-
-
-def test_migrations_and_python_functions_are_in_no_class() -> None:
-    rows = (Migration(0, 30), Operator(40, 60, "f", "python_function"))
-    assert classes(*rows) == {"other": 130}
-
-
 def test_all_threads_and_devices_of_the_process_count_and_no_others() -> None:
     rows = (Kernel(0, 10), Kernel(20, 30, device=1), Call(40, 50, tid=12), Operator(60, 70, "o", tid=13),
             Kernel(80, 90, pid=2), Call(80, 90, pid=2), Range(80, 90, "r", pid=2))  # fmt: skip
     found = [row for row in answers("steps", step(1, 0, 130), *rows) if row["pid"] == 1]
     assert [{name: row[f"{name}_ns"] for name in CLASSES if row[f"{name}_ns"]} for row in found] == [
         {"kernel": 20, "runtime": 10, "cpu": 10, "other": 90}]  # fmt: skip
-
-
-def test_driver_calls_are_runtime_too() -> None:
-    rows = (Call(0, 30, layer="driver"), Call(10, 40))
-    assert classes(*rows) == {"runtime": 40, "other": 90}
-
-
-def test_steps_are_no_activity_even_if_other_steps_are_asked_for() -> None:
-    rows = (Range(0, 100, "epoch"), step(1, 0, 50), Operator(50, 90, "ProfilerStep#2"),
-            Range(10, 20, "load"))  # fmt: skip
-    (row,) = answers("steps", *rows, step_range="epoch")
-    assert (row["cpu_ns"], row["other_ns"]) == (10, 90)
-
-
-def test_a_range_that_was_never_closed_is_work_until_the_recording_ends() -> None:
-    assert classes(Range(100, None, "open"), recording_ns=120) == {"cpu": 20, "other": 110}
 
 
 @pytest.mark.parametrize(("without", "null"), [
@@ -297,9 +227,34 @@ def test_clocks_that_disagree_leave_steps_as_annotated_and_no_classes() -> None:
     assert "clocks-disagree" in {note.slug for note in report.notes}
 
 
-def test_clocks_that_disagree_leave_gpu_time_out_of_the_whole() -> None:
-    rows = (Call(10, 20, 1), Kernel(9 * 10**9, 10**10, 1))
-    assert spans(*rows) == [(WHOLE, 10, 20)]
+@by_hand(
+    # Kernels 70, copies 30 of which 10 under a kernel, calls 60 of which 40 under those.
+    ("the classes of the documentation", classes, (Kernel(10, 80), Memcpy(70, 100), Call(60, 120)),
+     {"kernel": 70, "memcpy": 30 - 10, "runtime": 60 - 40, "other": 130 - 110}),
+    # All begin at 0 and the class that goes first ends first: each keeps 10 ns.
+    ("every class goes before those after it", classes,
+     (Kernel(0, 10), Memcpy(0, 20), Memset(0, 30), Kernel(0, 40, name="ncclDevKernel_Sum"), Call(0, 50),
+      Operator(0, 60, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"),
+      Operator(0, 70, "aten::mm")), dict.fromkeys(CLASSES, 10), {"end": 80}),
+    ("gloo communicates on the cpu and the call of nccl does not", classes,
+     (Operator(0, 10, "gloo:all_reduce"), Range(20, 40, "nccl:all_reduce")),
+     {"communication": 10, "cpu": 20, "other": 100}),
+    ("a graph recorded as one interval is kernels", classes, (Graph(0, 30),),
+     {"kernel": 30, "other": 100}),
+    ("migrations and python functions are in no class", classes,
+     (Migration(0, 30), Operator(40, 60, "f", "python_function")), {"other": 130}),
+    ("driver calls are runtime too", classes, (Call(0, 30, layer="driver"), Call(10, 40)),
+     {"runtime": 40, "other": 90}),
+    ("steps are no activity even if other steps are asked for", "steps cpu_ns other_ns",
+     (Range(0, 100, "epoch"), step(1, 0, 50), Operator(50, 90, "ProfilerStep#2"), Range(10, 20, "load")),
+     [(10, 90)], {"step_range": "epoch"}),
+    ("a range that was never closed is work until the recording ends", classes,
+     (Range(100, None, "open"),), {"cpu": 20, "other": 110}, {"recording_ns": 120}),
+    ("clocks that disagree leave gpu time out of the whole", spans,
+     (Call(10, 20, 1), Kernel(9 * 10**9, 10**10, 1)), [(WHOLE, 10, 20)]),
+)
+def test_classes_by_hand(ask: Any, rows: Any, expected: Any, options: dict[str, Any]) -> None:
+    assert cells(ask, *rows, **options) == expected
 
 
 @pytest.mark.parametrize("name", [

@@ -20,6 +20,8 @@ from small_store import (
     Range,
     Row,
     answers,
+    by_hand,
+    cells,
     opened,
     write,
 )
@@ -77,12 +79,6 @@ def test_migrations_are_on_no_stream_whatever_was_recorded() -> None:
     assert found == {"migration": None, "kernel": STREAM}
 
 
-def test_events_without_a_time_are_left_out() -> None:
-    assert events(Kernel(None, None), Kernel(5, 6, name="k"), Call(None, None)) == [
-        ("kernel", 5, 1, "k")
-    ]
-
-
 def test_a_range_that_was_never_closed_ends_with_the_recording() -> None:
     rows = (Kernel(0, 10, name="k"), Range(5, None, "open"))
     assert events(*rows, recording_ns=70)[1] == ("range", 5, 65, "open")
@@ -133,11 +129,15 @@ def test_what_takes_the_same_time_is_listed_from_the_outside() -> None:
     assert [kind for kind, *_ in events(*rows)][:3] == ["range", "operator", "api_call"]
 
 
-def test_ranges_and_operators_have_a_sort() -> None:
-    rows = (Kernel(0, 1), Range(5, 9, "r"), Range(6, 7, "s", kind="start_end"),
-            Operator(7, 9, "f", kind="python_function"))  # fmt: skip
-    found = answers("timeline_events", *rows)
-    assert [row["sort"] for row in found] == [None, "push_pop", "start_end", "python_function"]
+@by_hand(
+    ("events without a time are left out", events,
+     (Kernel(None, None), Kernel(5, 6, name="k"), Call(None, None)), [("kernel", 5, 1, "k")]),
+    ("ranges and operators have a sort", "timeline_events sort",
+     (Kernel(0, 1), Range(5, 9, "r"), Range(6, 7, "s", kind="start_end"),
+      Operator(7, 9, "f", kind="python_function")), [None, "push_pop", "start_end", "python_function"]),
+)
+def test_by_hand(ask: Any, rows: Any, expected: Any, options: dict[str, Any]) -> None:
+    assert cells(ask, *rows, **options) == expected
 
 
 def test_names_of_kernels_are_spelled_as_asked(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from small_store import (
     Row,
     Total,
     by_hand,
+    cells,
     opened,
 )
 
@@ -114,14 +115,6 @@ def test_api_calls_as_printed(ask: str, rows: Any, expected: Any, options: Any) 
 # -- kernels
 
 
-def test_statistics_of_kernels() -> None:
-    kernels = [Kernel(start, end, name="f(int, int)") for start, end in FOUR]
-    assert lines("cuda_gpu_kern_sum", *kernels, Kernel(500, 510, name="g")) == [
-        '95.0,190,4,47.5,40.0,10,100,41.1,"f(int, int)"',
-        "5.0,10,1,10.0,10.0,10,10,0.0,g",
-    ]
-
-
 def test_equal_kernel_times_come_by_count_and_name() -> None:
     rows = (Kernel(0, 50, name="a"), Kernel(50, 100, name="a"),
             Kernel(100, 200, name="c"), Kernel(200, 300, name="b"))  # fmt: skip
@@ -155,17 +148,21 @@ def test_two_spellings_at_once_are_refused() -> None:
         lines("cuda_gpu_kern_sum:base:mangled", *NAMED)
 
 
-def test_kernels_by_grid_and_block() -> None:
-    """One name, two grids; three numbers of four places each."""
-    rows = (Kernel(0, 30, name="k", grid=(1, 1, 1), block=(256, 1, 1)),
-            Kernel(40, 50, name="k", grid=(97657, 1, 1), block=(256, 1, 1)),
-            Kernel(60, 70, name="k", grid=(1, 1, 1), block=(256, 1, 1)),
-            Kernel(80, 85, name="k"))  # fmt: skip
-    assert lines("cuda_gpu_kern_gb_sum", *rows) == [
-        "72.7,40,2,20.0,20.0,10,30,14.1,   1    1    1, 256    1    1,k",
-        "18.2,10,1,10.0,10.0,10,10,0.0,97657    1    1, 256    1    1,k",
-        "9.1,5,1,5.0,5.0,5,5,0.0,,,k",
-    ]
+@by_hand(
+    ("statistics of kernels", lines,
+     ("cuda_gpu_kern_sum", *[Kernel(start, end, name="f(int, int)") for start, end in FOUR],
+      Kernel(500, 510, name="g")),
+     ['95.0,190,4,47.5,40.0,10,100,41.1,"f(int, int)"', "5.0,10,1,10.0,10.0,10,10,0.0,g"]),
+    # One name, two grids; three numbers of four places each.
+    ("kernels by grid and block", lines,
+     ("cuda_gpu_kern_gb_sum", Kernel(0, 30, name="k", grid=(1, 1, 1), block=(256, 1, 1)),
+      Kernel(40, 50, name="k", grid=(97657, 1, 1), block=(256, 1, 1)),
+      Kernel(60, 70, name="k", grid=(1, 1, 1), block=(256, 1, 1)), Kernel(80, 85, name="k")),
+     ["72.7,40,2,20.0,20.0,10,30,14.1,   1    1    1, 256    1    1,k",
+      "18.2,10,1,10.0,10.0,10,10,0.0,97657    1    1, 256    1    1,k", "9.1,5,1,5.0,5.0,5,5,0.0,,,k"]),
+)
+def test_kernels_by_hand(ask: Any, rows: Any, expected: Any, options: dict[str, Any]) -> None:
+    assert cells(ask, *rows, **options) == expected
 
 
 def test_a_range_before_the_name_is_the_innermost_around_the_launch() -> None:

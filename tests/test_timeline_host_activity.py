@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 from small_store import (
@@ -15,6 +16,7 @@ from small_store import (
     Row,
     Switch,
     answers,
+    by_hand,
     cells,
     opened,
 )
@@ -49,18 +51,6 @@ def test_calls_and_states_of_the_thread_add_up() -> None:
         ("outside", "[nothing recorded]"): 10,
     }  # fmt: skip
     assert sum(found.values()) == 1000
-
-
-def test_api_calls_ranges_and_the_profiler_come_first() -> None:
-    found = host(
-        OsrtCall(0, 2000, "poll"), Call(200, 300, 9, name="cudaMalloc"), Range(400, 600, "load"),
-        Overhead(700, 750), *on_cpu(0, 2000),
-    )  # fmt: skip
-    assert found == {
-        ("api_call", "cudaMalloc"): 100,
-        ("range", "load"): 200,
-        ("os_call", "poll"): 650,
-    }
 
 
 @pytest.mark.parametrize(("switches", "known"), [
@@ -137,9 +127,16 @@ def test_against_a_slow_version(seed: int) -> None:
     assert host(*rows) == slow(rows)
 
 
-def test_gaps_name_the_longest_of_these() -> None:
-    found = cells("idle_gaps during during_ns", *GAP, OsrtCall(200, 800, "getc"), *on_cpu(0, 1150))
-    assert found == [("getc", 600)]
+@by_hand(
+    ("api calls ranges and the profiler come first", host,
+     (OsrtCall(0, 2000, "poll"), Call(200, 300, 9, name="cudaMalloc"), Range(400, 600, "load"),
+      Overhead(700, 750), *on_cpu(0, 2000)),
+     {("api_call", "cudaMalloc"): 100, ("range", "load"): 200, ("os_call", "poll"): 650}),
+    ("gaps name the longest of these", cells,
+     ("idle_gaps during during_ns", *GAP, OsrtCall(200, 800, "getc"), *on_cpu(0, 1150)), [("getc", 600)]),
+)
+def test_by_hand(ask: Any, rows: Any, expected: Any, options: dict[str, Any]) -> None:
+    assert cells(ask, *rows, **options) == expected
 
 
 # -- samples
