@@ -47,7 +47,7 @@ CELLS = tuple(
     Cell(cell["cell_type"], "".join(cell["source"]))
     for cell in json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
 )
-"""Those of the notebook as it stands: they are edited there."""
+"""Those of the notebook as it is: they are edited there."""
 
 # Objects at a place in memory have another one next time.
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
