@@ -18,15 +18,18 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import fixtures_nsys_sqlite
+import machine
 import make_fixtures
 import numpy as np
 import pytest
 import typer.main
 from hypothesis import settings
+from workload import Function
 
 from nsysconv import api, schema
 from nsysconv.importers.contract import Options, Yes
 from nsysconv.importers.detection import all_importers, detect
+from nsysconv.importers.nvprof_database import reader
 from nsysconv.importers.probe import Probe
 from nsysconv.report import MISSING
 from nsysconv.store.connection import Connection, Sql
@@ -34,6 +37,7 @@ from nsysconv.store.location import reading, writing
 from nsysconv.store.read import Profile, Store
 from nsysconv.store.sqlite.virtual_store import open_virtual_store
 from nsysconv.store.write import Imported, Origin, Writer
+from nsysconv.timeline import arrays
 
 ROOT = Path(__file__).resolve().parent.parent
 FIXTURES = ROOT / "tests" / "fixtures"
@@ -341,6 +345,20 @@ def folder(tmp_path: Path) -> Path:
     """A folder with report1.sqlite in it."""
     shutil.copyfile(NSYS / "basic-3.25.0.sqlite", tmp_path / "report1.sqlite")
     return tmp_path
+
+
+@pytest.fixture
+def demangled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The demangler of other machines' C++ library, whether there is one here or not."""
+    functions = [value for value in vars(machine).values() if isinstance(value, Function)]
+    symbols = {function.mangled: function.itanium for function in functions}
+    monkeypatch.setattr(reader, "demangler", lambda: lambda s: symbols.get(s, s))
+
+
+@pytest.fixture
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Columns are looked at so few rows at a time that edges of blocks lie in them."""
+    monkeypatch.setattr(arrays, "BLOCK", 3)
 
 
 @pytest.fixture

@@ -11,21 +11,18 @@ from itertools import count, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import machine
 import pytest
 from conftest import scratch, with_slow
 from diff_workloads import SOURCES, Launch, run_of
 from machine import SAXPY
 from slow_intervals import Interval
-from workload import Function, Workload
+from workload import Workload
 
 from nsysconv import api
 
 Row = dict[str, Any]
 Pair = tuple[str, str]
 STATUS = {"within": 0, "exceeded": 1, "inconclusive": 4}
-FUNCTIONS = [value for value in vars(machine).values() if isinstance(value, Function)]
-SYMBOLS = {function.mangled: function.itanium for function in FUNCTIONS}
 
 WITH_UUID = ("nsys", "nvprof database")
 """Files of these say which GPU it was by its UUID, so that two runs are known to be of the same one."""

@@ -39,7 +39,8 @@ def pickled(folder: Path, content: object) -> Path:
 
 def changed_copy(source: Path, folder: Path, *statements: str) -> Path:
     """A copy of a database, after some SQL."""
-    path = Path(shutil.copyfile(source, folder / source.name))
+    name = source.name if source.parent != folder else f"changed-{source.name}"
+    path = Path(shutil.copyfile(source, folder / name))
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.executescript(";\n".join(statements))
     return path

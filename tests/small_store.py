@@ -541,6 +541,17 @@ def answers(
     return found.rows()
 
 
+def only(report: str, *rows: Row, **options: Any) -> dict[str, Any]:
+    """The only row of a report on these rows."""
+    (row,) = answers(report, *rows, **options)
+    return row
+
+
+def picked(row: Mapping[str, Any], *names: str) -> tuple[Any, ...]:
+    """Cells of a row."""
+    return tuple(row[name] for name in names)
+
+
 def cells(ask: str | Callable[..., Any], *rows: Row, **options: Any) -> Any:
     """The cells of some columns of a report's rows, of one column without a tuple: `ask` is the report
     and the columns, "kernels name kernel_count". Without columns they are the whole rows. Or `ask` is

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,7 +15,6 @@ from test_timeline_account import profiles, slow_class
 
 from nsysconv import Slice
 from nsysconv.errors import UsageError
-from nsysconv.timeline import arrays
 from nsysconv.timeline.account import account, span_of
 from nsysconv.timeline.idle import window
 
@@ -92,13 +90,6 @@ def test_a_gap_is_there_with_all_its_parts() -> None:
 def test_what_cannot_be_cut_is_refused(spec: str) -> None:
     with opened(*ROWS) as profile, pytest.raises(UsageError):
         profile.report(spec)
-
-
-@pytest.fixture
-def small_blocks() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(arrays, "BLOCK", 3)
-        yield
 
 
 @pytest.mark.usefixtures("small_blocks")

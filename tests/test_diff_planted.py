@@ -7,18 +7,16 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import machine
 import pytest
 from conftest import few, scratch
 from diff_workloads import CHANGES, COPY_BYTES, LATE_NS, SOURCES, STEPS, training
-from workload import Function
 
 from nsysconv import api
 from nsysconv.importers.nvprof_database import reader
 
+pytestmark = pytest.mark.usefixtures("demangled")
+
 Row = dict[str, Any]
-FUNCTIONS = [value for value in vars(machine).values() if isinstance(value, Function)]
-SYMBOLS = {function.mangled: function.itanium for function in FUNCTIONS}
 
 
 @cache
@@ -26,12 +24,6 @@ def written(source: str, change: str | None) -> Path:
     """The workload, with a change or without, as that source writes it."""
     workload = training(CHANGES[change]) if change else training()
     return SOURCES[source](workload, scratch())
-
-
-@pytest.fixture(autouse=True)
-def demangled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The demangler of other machines' C++ library, whether there is one here or not."""
-    monkeypatch.setattr(reader, "demangler", lambda: lambda s: SYMBOLS.get(s, s))
 
 
 def changed(pair: tuple[str, str], change: str | None, *reports: str) -> list[Row]:

@@ -18,7 +18,6 @@ from conftest import few
 from diff_asking import (
     AVG,
     SUM,
-    SYMBOLS,
     WITH_STEPS,
     WITH_UUID,
     Pair,
@@ -38,13 +37,8 @@ from workload import Workload
 
 from nsysconv import api
 from nsysconv.errors import UsageError
-from nsysconv.importers.nvprof_database import reader
 
-
-@pytest.fixture(autouse=True)
-def demangled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The demangler of other machines' C++ library, whether there is one here or not."""
-    monkeypatch.setattr(reader, "demangler", lambda: lambda s: SYMBOLS.get(s, s))
+pytestmark = pytest.mark.usefixtures("demangled")
 
 
 # -- the slow version reproduces what was computed by others

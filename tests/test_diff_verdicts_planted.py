@@ -13,7 +13,6 @@ import slow_intervals as slow
 from conftest import REAL, few, real
 from diff_asking import (
     SUM,
-    SYMBOLS,
     WITH_STEPS,
     WITH_UUID,
     Pair,
@@ -35,14 +34,10 @@ from workload import Function, Workload
 from nsysconv import api
 from nsysconv.importers.nvprof_database import reader
 
+pytestmark = pytest.mark.usefixtures("demangled")
+
 # Noise of runs: parts in a thousand, mean 0.
 NOISE = (4, -5, 2, -3, 2)
-
-
-@pytest.fixture(autouse=True)
-def demangled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The demangler of other machines' C++ library, whether there is one here or not."""
-    monkeypatch.setattr(reader, "demangler", lambda: lambda s: SYMBOLS.get(s, s))
 
 
 def longer(length: int, per_mille: int) -> int:

@@ -23,7 +23,7 @@ from conftest import (
     real,
     small_rows,
 )
-from importing import changed_copy, imported, slugs
+from importing import changed_copy, slugs
 from scenario_basic import MAIN, PROCESS
 from scenarios import WORKLOADS
 from test_importer_nsys_in_place import assert_equal_profiles
@@ -39,6 +39,7 @@ from nsysconv.importers.nvprof_database import names, reader
 from nsysconv.importers.probe import Probe
 from nsysconv.names import demangler
 from nsysconv.notes import Note, Severity
+from nsysconv.store.location import reading
 from nsysconv.store.read import Profile
 
 FOLDER = FIXTURES / "nvprof_database"
@@ -54,11 +55,20 @@ def known_names(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader, "demangler", lambda: demangle)
 
 
-@pytest.fixture
-def profile_of() -> Iterator[Callable[[Path], Profile]]:
-    """Imports a file and gives its profile."""
+@pytest.fixture(scope="module")
+def profile_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Path], Profile]]:
+    """Imports a file and gives its profile; a fixture is imported once."""
+    known: dict[Path, Profile] = {}
     with ExitStack() as stores:
-        yield lambda source: stores.enter_context(imported(source))
+
+        def profile(source: Path) -> Profile:
+            if source not in known or not source.is_relative_to(FIXTURES):
+                target = tmp_path_factory.mktemp("store") / "store.db"
+                import_file(source, target)
+                (known[source],) = stores.enter_context(reading(target)).profiles()
+            return known[source]
+
+        yield profile
 
 
 ProfileOf = Callable[[Path], Profile]

@@ -12,7 +12,7 @@ import pytest
 from conftest import REAL, examples, real
 from hypothesis import given
 from hypothesis import strategies as st
-from small_store import Collective, Kernel, Row, answers, write
+from small_store import Collective, Kernel, Row, answers, picked, write
 
 from nsysconv import api
 from nsysconv.report import Report
@@ -29,10 +29,6 @@ def ask(*ranks: tuple[Row, ...], utc: int | None = UTC, **options: Any) -> Repor
             write(store, *rows, label=f"r{rank}", run="job", ranks={1: rank}, utc=utc)
         (report,) = api.report_on(store, ["collectives"], **options)
     return report
-
-
-def picked(row: dict[str, Any], *names: str) -> tuple[Any, ...]:
-    return tuple(row[name] for name in names)
 
 
 def slugs(report: Report) -> dict[str, int]:

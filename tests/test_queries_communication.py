@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from slow_versions import instants
-from small_store import Graph, Kernel, Memcpy, Memset, Migration, Row, answers
+from small_store import Graph, Kernel, Memcpy, Memset, Migration, Row, answers, picked
 
 from nsysconv.facts import Fact
 
@@ -20,10 +20,6 @@ PARTS = ("exposed_communication_ns", "exposed_memcpy_ns", "exposed_memset_ns", "
 def only(*rows: Row, spec: str = "comm_overlap", **options: Any) -> dict[str, Any]:
     (row,) = answers(spec, *rows, **options)
     return row
-
-
-def picked(row: dict[str, Any], *names: str) -> tuple[Any, ...]:
-    return tuple(row[name] for name in names)
 
 
 EXAMPLE = (

@@ -20,6 +20,7 @@ from small_store import (
     answers,
     by_hand,
     cells,
+    only,
     opened,
 )
 
@@ -31,11 +32,6 @@ SIDE = "cuLaunchKernel"
 def by_name(*rows: Row, **options: Any) -> dict[str, dict[str, Any]]:
     """The rows of api_vs_kernel by name."""
     return {row["name"]: row for row in answers("api_vs_kernel", *rows, **options)}
-
-
-def only(report: str, *rows: Row, **options: Any) -> dict[str, Any]:
-    (row,) = answers(report, *rows, **options)
-    return row
 
 
 def latencies(*rows: Row, **options: Any) -> tuple[float | None, int, float | None]:

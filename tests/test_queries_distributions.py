@@ -12,17 +12,13 @@ import pytest
 from conftest import REAL, examples, real
 from hypothesis import given
 from hypothesis import strategies as st
-from small_store import Call, Kernel, Range, answers, write
+from small_store import Call, Kernel, Range, answers, picked, write
 
 import nsysconv
 from nsysconv.errors import NotRecorded, UsageError
 from nsysconv.facts import Fact
 
 Row = dict[str, Any]
-
-
-def picked(row: Row, *names: str) -> tuple[Any, ...]:
-    return tuple(row[name] for name in names)
 
 
 def kernels(name: str, *times: tuple[int, int], **where: Any) -> list[Kernel]:

@@ -12,7 +12,7 @@ import pytest
 from conftest import REAL, examples, import_file, real
 from hypothesis import given
 from hypothesis import strategies as st
-from small_store import Call, Graph, GraphNode, Kernel, Memcpy, Operator, Range, answers
+from small_store import Call, Graph, GraphNode, Kernel, Memcpy, Operator, Range, answers, picked
 
 import nsysconv
 from nsysconv.api.exporting import export_profiles
@@ -22,10 +22,6 @@ from nsysconv.facts import Fact
 Row = dict[str, Any]
 # Graph 2: its nodes bear its number in the upper half of theirs.
 A, B, C = (2 << 32, (2 << 32) + 1, (2 << 32) + 2)
-
-
-def picked(row: Row, *names: str) -> tuple[Any, ...]:
-    return tuple(row[name] for name in names)
 
 
 def launch(start: int, end: int, correlation: int, pid: int = 1) -> Call:

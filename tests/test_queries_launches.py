@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from small_store import Call, Graph, Kernel, Memcpy, Row, answers, opened
+from small_store import Call, Graph, Kernel, Memcpy, Row, answers, opened, picked
 
 from nsysconv.api import Slice
 from nsysconv.errors import NotRecorded, UsageError
@@ -36,10 +36,6 @@ def by_name(*rows: Row, spec: str = "launch_stats", **options: Any) -> dict[str,
 def queue(*rows: Row, spec: str = "queue_length", **options: Any) -> dict[str, Any]:
     (row,) = answers(spec, *rows, **options)
     return row
-
-
-def picked(row: dict[str, Any], *names: str) -> tuple[Any, ...]:
-    return tuple(row[name] for name in names)
 
 
 # -- launch_stats

@@ -16,7 +16,18 @@ import pytest
 from conftest import REAL, REAL_TRACES, few, name_of, real
 from hypothesis import given
 from hypothesis import strategies as st
-from small_store import Call, Kernel, Memcpy, Metric, Operator, Range, by_hand, cells, opened
+from small_store import (
+    Call,
+    Kernel,
+    Memcpy,
+    Metric,
+    Operator,
+    Range,
+    by_hand,
+    cells,
+    opened,
+    picked,
+)
 
 import nsysconv
 from nsysconv.errors import NotRecorded, UsageError
@@ -37,10 +48,6 @@ Row = dict[str, Any]
 def rows_of(*events: Any, spec: str = "operators", part: Slice | None = None) -> list[Row]:
     with opened(*events) as profile:
         return profile.report(spec, slice=part).rows()
-
-
-def figures(row: Row, *names: str) -> tuple[Any, ...]:
-    return tuple(row[name] for name in names)
 
 
 # -- by hand
@@ -81,18 +88,18 @@ EXPECTED = {
 
 
 def check_example(rows: list[Row]) -> None:
-    assert {row["name"]: figures(row, *COLUMNS) for row in rows} == EXPECTED
+    assert {row["name"]: picked(row, *COLUMNS) for row in rows} == EXPECTED
     by_name = {row["name"]: row for row in rows}
     mm = by_name["aten::mm"]
     # Of 1250 in total: 1000 on one thread, 250 on the other. Of 480 on the GPU 220.
     assert mm["host_self_pct"] == pytest.approx(10.4)
     assert mm["device_self_pct"] == pytest.approx(100 * 220 / 480)
     # [700, 800) and [750, 870) together, and each by itself.
-    assert figures(mm, "device_self_union_ns", "device_self_union_sum_ns") == (170, 220)
-    assert figures(mm, "gpu_op_count", "kernel_count") == (2, 2)
-    assert figures(by_name["aten::to"], "gpu_op_count", "kernel_count") == (1, 0)
+    assert picked(mm, "device_self_union_ns", "device_self_union_sum_ns") == (170, 220)
+    assert picked(mm, "gpu_op_count", "kernel_count") == (2, 2)
+    assert picked(by_name["aten::to"], "gpu_op_count", "kernel_count") == (1, 0)
     # The arrow goes from the innermost forward operator with a number to the innermost of its backward.
-    backward = {name: figures(row, "backward_host_sum_ns", "backward_device_sum_ns")
+    backward = {name: picked(row, "backward_host_sum_ns", "backward_device_sum_ns")
                 for name, row in by_name.items()}  # fmt: skip
     assert backward.pop("aten::addmm") == (220, 220)
     assert set(backward.values()) == {(None, None)}
@@ -106,7 +113,7 @@ def test_the_tables_of_pytorch_by_hand() -> None:
 def test_without_other_ranges_the_rest_is_the_same() -> None:
     rows = rows_of(*EXAMPLE)
     expected = {name: row for name, row in EXPECTED.items() if name != "ProfilerStep*"}
-    assert {row["name"]: figures(row, *COLUMNS) for row in rows} == expected
+    assert {row["name"]: picked(row, *COLUMNS) for row in rows} == expected
 
 
 def test_operators_of_ranges_are_operators() -> None:
@@ -130,7 +137,7 @@ def test_by_shapes() -> None:
 
 def test_floating_point_operations() -> None:
     """addmm: 2·4·16·8 in 200 ns; mm: 2·16·4·8 and 2·4·16·8, in 100 ns and 120 ns on two streams."""
-    rows = {row["name"]: figures(row, "flop_sum", "flop_per_s") for row in rows_of(*EXAMPLE)}
+    rows = {row["name"]: picked(row, "flop_sum", "flop_per_s") for row in rows_of(*EXAMPLE)}
     assert rows["aten::addmm"] == rows["aten::linear"] == (1024, pytest.approx(5.12e9))
     assert rows["aten::mm"] == rows["AddmmBackward0"] == (2048, pytest.approx(2048e9 / 220))
     assert rows["aten::to"] == (None, None)
@@ -361,7 +368,7 @@ def test_what_was_not_recorded_is_not_grouped_by(spec: str, fact: Fact) -> None:
 def test_shares_are_of_the_rows_of_the_report() -> None:
     """Calls at the top launched 60 themselves; a copy of 20 is of nobody."""
     rows = rows_of(*EXAMPLE, Memcpy(900, 920), spec="operators:top-level")
-    shares = {row["name"]: figures(row, "host_self_pct", "device_self_pct") for row in rows}
+    shares = {row["name"]: picked(row, "host_self_pct", "device_self_pct") for row in rows}
     # Selfs of 100, 50 and 30, and 50 in the API.
     assert shares["aten::to"] == (pytest.approx(100 * 50 / 230), pytest.approx(100 * 60 / 80))
     assert shares[NO_OPERATOR] == (None, pytest.approx(100 * 20 / 80))
@@ -371,7 +378,7 @@ def test_shares_are_of_the_rows_of_the_report() -> None:
 def test_a_slice_has_calls_and_work_of_its_time() -> None:
     rows = rows_of(*EXAMPLE, part=Slice(time=(550, 1000)))
     columns = ("call_count", "host_self_sum_ns", "device_self_sum_ns")
-    found = {row["name"]: figures(row, *columns) for row in rows}
+    found = {row["name"]: picked(row, *columns) for row in rows}
     # The kernel of `aten::mm` counts as a whole; the copy, of [500, 560), is that of a call before.
     assert found["aten::mm"] == (2, 130, 220)
     assert found[NO_OPERATOR] == (None, None, 60)
@@ -423,7 +430,7 @@ CORES = (
 def test_shares_of_tensor_cores() -> None:
     rows = {row["name"]: row for row in rows_of(*CORES)}
     columns = ("eligible", "tensor_core_self_pct", "tensor_core_pct")
-    share = {name: figures(row, *columns) for name, row in rows.items()}
+    share = {name: picked(row, *columns) for name, row in rows.items()}
     part = pytest.approx(100 * 100 / 220)
     assert share == {
         "aten::mm": ("yes", part, part), "aten::addmm": ("yes", 100, 100), "aten::to": ("no", 0, 0),
@@ -431,7 +438,7 @@ def test_shares_of_tensor_cores() -> None:
         "autograd::engine::evaluate_function: AddmmBackward0": ("yes", None, part),
     }  # fmt: skip
     (whole,) = rows_of(*CORES, spec="summary")
-    assert figures(whole, "tensor_core_pct", "tensor_core_unknown_pct") == (
+    assert picked(whole, "tensor_core_pct", "tensor_core_unknown_pct") == (
         pytest.approx(100 * 300 / 420), 0)  # fmt: skip
 
 
@@ -442,14 +449,14 @@ def test_kernels_by_operator() -> None:
         by_kernel = profile.report("operator_kernels:by=kernel").rows()
     columns = ("operator", "name", "grid", "block", "kernel_count", "kernel_sum_ns", "tensor_cores",
                "eligible", "blocks_per_sm")  # fmt: skip
-    assert [figures(row, *columns) for row in by_launch] == [
+    assert [picked(row, *columns) for row in by_launch] == [
         ("aten::addmm", HALF, "16, 1, 1", "128, 1, 1", 1, 200, "yes", "yes", 2.0),
         ("aten::mm", SINGLE, "8, 1, 1", "128, 1, 1", 1, 120, "no", "yes", 1.0),
         ("aten::mm", HALF, "4, 1, 1", "128, 1, 1", 1, 100, "yes", "yes", 0.5),
     ]
     columns = ("operator", "name", "grid", "kernel_count", "avg_ns", "min_ns", "max_ns",
                "blocks_per_sm", "recorded_occupancy_pct")  # fmt: skip
-    assert [figures(row, *columns) for row in by_kernel] == [
+    assert [picked(row, *columns) for row in by_kernel] == [
         (None, HALF, None, 2, 150, 100, 200, 1.5, pytest.approx(40)),
         (None, SINGLE, None, 1, 120, 120, 120, 1.0, pytest.approx(10)),
     ]
@@ -569,7 +576,7 @@ def test_a_slow_version_agrees(events: list[Any], data: st.DataObject) -> None:
     work = [Kernel(200 + 10 * n, 200 + 10 * n + time, n) for n, time in kernels.items()]
     if not any(isinstance(each, Operator) for each in rows):
         return
-    found = {row["name"]: figures(row, *COLUMNS) for row in rows_of(*rows, *work)}
+    found = {row["name"]: picked(row, *COLUMNS) for row in rows_of(*rows, *work)}
     found.pop(NO_OPERATOR, None)
     assert found == slow(rows, kernels)
     # What lies in no operator is made of all selfs, and of the API calls in them.
@@ -615,7 +622,7 @@ def test_rows_of_pytorch_itself(name: str, by: str) -> None:
     assert len(expected) > 30
     for key, row in expected.items():
         times = [round(row[column] * 1000) for column in ("cpu_time_total_us", "self_cpu_time_total_us")]
-        mine = figures(found[key], "call_count", "host_sum_ns", "host_self_sum_ns")
+        mine = picked(found[key], "call_count", "host_sum_ns", "host_self_sum_ns")
         if key[0] in _OTHERWISE.get(name, ()):
             assert mine[0] == row["count"]
             assert mine[2] != times[1]
@@ -640,7 +647,7 @@ def test_rows_of_pytorch_itself_by_stack() -> None:
             expected[*key, figure] += value
     found: Counter[tuple[str, ...]] = Counter()
     for row in report.rows():
-        values = figures(row, "call_count", "host_sum_ns", "host_self_sum_ns")
+        values = picked(row, "call_count", "host_sum_ns", "host_self_sum_ns")
         for figure, value in zip(("count", "host", "self"), values, strict=True):
             found[row["name"], row["stack"] or "", figure] += value
     assert len(expected) > 600
@@ -677,7 +684,7 @@ def test_rows_of_pytorch_itself_by_overload() -> None:
     assert {name for name, _ in found} == expected.keys()
     for name, row in expected.items():
         times = [round(row[column] * 1000) for column in ("cpu_time_total_us", "self_cpu_time_total_us")]
-        assert figures(found[name, "[]"], "call_count", "host_sum_ns", "host_self_sum_ns") == (
+        assert picked(found[name, "[]"], "call_count", "host_sum_ns", "host_self_sum_ns") == (
             row["count"], *times)  # fmt: skip
 
 
@@ -761,11 +768,11 @@ def test_kernels_of_the_tensorboard_plugin() -> None:
         assert mine["tensor_cores"] == cores.lower()
         count, spent, mean, longest, shortest, *means = numbers
         assert mine["kernel_count"] == count
-        assert figures(mine, "kernel_sum_ns", "max_ns", "min_ns") == (
+        assert picked(mine, "kernel_sum_ns", "max_ns", "min_ns") == (
             1000 * spent, 1000 * longest, 1000 * shortest)  # fmt: skip
         # Rounded to whole microseconds, and to two decimals.
         assert mine["avg_ns"] == pytest.approx(1000 * mean, abs=500)
-        assert figures(mine, "blocks_per_sm", "recorded_occupancy_pct") == tuple(
+        assert picked(mine, "blocks_per_sm", "recorded_occupancy_pct") == tuple(
             pytest.approx(each, abs=0.00501) for each in means)  # fmt: skip
 
 
@@ -798,8 +805,8 @@ def test_operators_of_nsys(name: str, count: int, without: int) -> None:
     assert len(found) == count
     if name == "mfu_2gpu_after":
         flash, addmm = found["flash_attn::_flash_attn_forward", "[]"], found["aten::addmm", "[]"]
-        assert figures(flash, *COLUMNS[:3], "device_sum_ns") == (60, 8_444_142, 5_339_910, 240_755_667)
-        assert figures(addmm, "call_count", "gpu_op_count", "host_self_sum_ns", "device_sum_ns") == (
+        assert picked(flash, *COLUMNS[:3], "device_sum_ns") == (60, 8_444_142, 5_339_910, 240_755_667)
+        assert picked(addmm, "call_count", "gpu_op_count", "host_self_sum_ns", "device_sum_ns") == (
             300, 540, 20_943_361, 52_391_380)  # fmt: skip
 
 

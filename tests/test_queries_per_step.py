@@ -20,6 +20,7 @@ from small_store import (
     Row,
     Total,
     answers,
+    only,
     opened,
     write,
 )
@@ -47,11 +48,6 @@ STEPS = (step(1, 0, 100), step(2, 100, 200), step(3, 200, 300),
 WORK = (Call(10, 15, 1), Kernel(20, 40, 1, name="a"), Call(110, 115, 2), Kernel(120, 160, 2, name="a"),
         Kernel(160, 190, pid=2, name="a"), Call(210, 214, 3, name="cudaMemcpyAsync"),
         Memcpy(220, 232, 3, bytes=3000))  # fmt: skip
-
-
-def only(report: str, *rows: Row, **options: Any) -> dict[str, Any]:
-    (row,) = answers(report, *rows, **options)
-    return row
 
 
 # -- what is divided

@@ -11,7 +11,19 @@ from conftest import examples
 from hypothesis import given
 from hypothesis import strategies as st
 from slow_versions import instants
-from small_store import Call, Graph, Kernel, Memcpy, Migration, MpiCall, Row, answers, opened, write
+from small_store import (
+    Call,
+    Graph,
+    Kernel,
+    Memcpy,
+    Migration,
+    MpiCall,
+    Row,
+    answers,
+    opened,
+    picked,
+    write,
+)
 
 from nsysconv import api
 from nsysconv.errors import NotRecorded, UsageError
@@ -34,10 +46,6 @@ def run(folder: Path, *ranks: tuple[tuple[Row, ...], dict[str, Any]]) -> Path:
 def report(store: Path, spec: str, **options: Any) -> list[dict[str, Any]]:
     (found,) = api.report_on(store, [spec], **options)
     return found.rows()
-
-
-def picked(row: dict[str, Any], *names: str) -> tuple[Any, ...]:
-    return tuple(row[name] for name in names)
 
 
 # -- rank_summary

@@ -28,6 +28,7 @@ from small_store import (
     answers,
     by_hand,
     cells,
+    only,
     opened,
     write,
 )
@@ -39,11 +40,6 @@ from nsysconv.facts import Fact
 from nsysconv.queries import RULES, needed_facts, query
 
 MS = 1_000_000
-
-
-def only(report: str, *rows: Row, **options: Any) -> dict[str, Any]:
-    (row,) = answers(report, *rows, **options)
-    return row
 
 
 def pairs(report: str, *rows: Row, **options: Any) -> list[tuple[int, int]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +30,6 @@ from nsysconv.facts import Fact
 from nsysconv.queries import query
 from nsysconv.queries.contract import Request
 from nsysconv.report import MISSING
-from nsysconv.timeline import arrays
 from nsysconv.timeline.account import (
     CLASSES,
     OPERATION_CLASSES,
@@ -320,13 +318,6 @@ def test_idle_time_before_a_migration_is_the_host_s_in_a_part_of_it() -> None:
 
 
 # -- against the slow version
-
-
-@pytest.fixture
-def small_blocks() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(arrays, "BLOCK", 3)
-        yield
 
 
 LAST = 40
