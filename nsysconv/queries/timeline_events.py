@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -62,24 +62,18 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class _Events:
-    """The events of one kind that are shown, by their starts, of `count` in total.
+    """The events of one kind, or of the GPU, that are shown, by their starts, of `count` in total.
 
-    `device` and `stream` are MISSING for what is on no GPU, `tid` for what is on one, `call_id` for what
-    no call launched. `names`, where they differ `groups`, and where there are any `sorts` return
-    these of the events at some indices: only those that are shown are looked up.
+    `places` are those of _PLACES that they have. `kind` is theirs or, per event, each one's. `names`,
+    where they differ `groups`, and where there are any `sorts` return these of the events at some
+    indices: only those that are shown are looked up.
     """
 
     count: int
     start: Array
     end: Array
-    pid: Array
-    device: Array
-    stream: Array
-    tid: Array
-    id: Array
-    call_id: Array
-    kinds: Sequence[str]
-    kind: Array
+    places: Mapping[str, Array]
+    kind: str | Array
     names: Callable[[Array], Sequence[str]]
     groups: Callable[[Array], Sequence[str]] | None = None
     sorts: Callable[[Array], Sequence[str]] | None = None
@@ -87,8 +81,12 @@ class _Events:
     def __len__(self) -> int:
         return len(self.start)
 
+    def place(self, name: str) -> Array:
+        """Return a column of _PLACES, MISSING where they have none."""
+        return self.places.get(name, np.broadcast_to(np.int64(MISSING), len(self)))
 
-_COPIED = ("pid", "tid", "id", "call_id")
+
+_PLACES = ("pid", "device_id", "stream_id", "tid", "id", "call_id")
 
 
 def compute(timeline: Timeline, request: Request) -> Result:
@@ -103,29 +101,27 @@ def compute(timeline: Timeline, request: Request) -> Result:
         _spans(timeline, shown, "operator", request),
         _calls(timeline, shown, request.limit),
     ]
-    names = ("start", "end", "device", "stream", *_COPIED)
-    columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
-    starts, ends = columns["start"], columns["end"]
+    starts, ends = (
+        np.concatenate([getattr(part, side) for part in parts]) for side in ("start", "end")
+    )
     order = np.lexsort((-ends, starts))[: request.limit or None]
     kinds, texts, groups, sorts = np.empty((4, len(order)), object)
     first = 0
     for part in parts:
         rows = np.flatnonzero((order >= first) & (order < first + len(part)))
         events = order[rows] - first
-        kinds[rows] = np.array(part.kinds, object)[part.kind[events]]
+        kinds[rows] = part.kind if isinstance(part.kind, str) else part.kind[events]
         texts[rows] = np.array(part.names(events), object)
         groups[rows] = np.array(part.groups(events), object) if part.groups else texts[rows]
         if part.sorts:
             sorts[rows] = np.array(part.sorts(events), object)
         first += len(part)
-    copied = {name: columns[name][order] for name in _COPIED}
-    pid, tid = copied["pid"], copied["tid"]
+    places = {name: np.concatenate([part.place(name) for part in parts])[order] for name in _PLACES}
+    pid, tid = places["pid"], places["tid"]
     threads = {(row["pid"], row["tid"]): row["name"] for row in timeline.profile.rows("thread")}
     values = {
-        **copied,
+        **places,
         "rank": [timeline.ranks.get(i) for i in pid.tolist()],
-        "device_id": columns["device"][order],
-        "stream_id": columns["stream"][order],
         "thread": [threads.get(key) for key in zip(pid.tolist(), tid.tolist(), strict=True)],
         "kind": kinds.tolist(),
         "start_ns": starts[order],
@@ -269,20 +265,15 @@ def _operations(timeline: Timeline, shown: _Shown, request: Request) -> _Events:
             result[copies] = copy_names(kind, directions_of(timeline, kind)[rows[copies]])
         return list(result)
 
-    return _Events(
-        count=int(np.count_nonzero(mask)),
-        start=ops.start,
-        end=ops.end,
-        pid=ops.pid,
-        device=ops.device,
-        stream=ops.stream,
-        tid=np.full(len(ops), MISSING),
-        id=ops.row.astype(np.int64) + 1,
-        call_id=call_id,
-        kinds=tuple(EVENT_KINDS),
-        kind=ops.kind,
-        names=names,
-    )
+    places = {
+        "pid": ops.pid,
+        "device_id": ops.device,
+        "stream_id": ops.stream,
+        "id": ops.row.astype(np.int64) + 1,
+        "call_id": call_id,
+    }
+    kinds = np.array(tuple(EVENT_KINDS), object)[ops.kind]
+    return _Events(int(np.count_nonzero(mask)), ops.start, ops.end, places, kinds, names)
 
 
 def _calls(timeline: Timeline, shown: _Shown, limit: int) -> _Events:
@@ -291,14 +282,15 @@ def _calls(timeline: Timeline, shown: _Shown, limit: int) -> _Events:
     which = _first(mask, calls.start, limit)
     tids = np.array([tid for _, tid in calls.threads], np.int64)
     ids = calls.name_id[which]
-    return _on_host(
-        "api_call",
-        int(np.count_nonzero(mask)),
-        (calls.start[which], calls.end[which]),
-        (calls.pid[which], tids[calls.thread[which]] if len(which) else np.empty(0, np.int64)),
-        calls.row[which],
+    places = {
+        "pid": calls.pid[which],
+        "tid": tids[calls.thread[which]] if len(which) else np.empty(0, np.int64),
+        "id": calls.row[which].astype(np.int64) + 1,
+    }
+    return _Events(
+        int(np.count_nonzero(mask)), calls.start[which], calls.end[which], places, "api_call",
         lambda events: [timeline.call_names.get(i, NO_NAME) for i in ids[events].tolist()],
-    )
+    )  # fmt: skip
 
 
 def _spans(timeline: Timeline, shown: _Shown, kind: str, request: Request) -> _Events:
@@ -321,32 +313,6 @@ def _spans(timeline: Timeline, shown: _Shown, kind: str, request: Request) -> _E
         words = RANGE_KINDS if kind == "range" else OPERATOR_KINDS
         return [words[i] for i in which.kind[events].tolist()]
 
-    times, threads = (which.start, which.end), (which.pid, which.tid)
-    found = _on_host(kind, int(np.count_nonzero(mask)), times, threads, which.row, names)
-    return replace(found, groups=groups, sorts=sorts)
-
-
-def _on_host(
-    kind: str,
-    count: int,
-    times: tuple[Array, Array],
-    thread: tuple[Array, Array],
-    rows: Array,
-    names: Callable[[Array], Sequence[str]],
-) -> _Events:
-    nothing = np.full(len(times[0]), MISSING)
-    kinds = np.zeros(len(nothing), np.int8)
-    pid, tid = thread
-    return _Events(
-        count,
-        *times,
-        pid,
-        nothing,
-        nothing,
-        tid,
-        rows.astype(np.int64) + 1,
-        nothing,
-        (kind,),
-        kinds,
-        names,
-    )
+    count = int(np.count_nonzero(mask))
+    places = {"pid": which.pid, "tid": which.tid, "id": which.row.astype(np.int64) + 1}
+    return _Events(count, which.start, which.end, places, kind, names, groups, sorts)
