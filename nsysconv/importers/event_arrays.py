@@ -92,6 +92,19 @@ def row_id_sql(probe: Probe, table: str, alias: str) -> str:
     return f"{alias}.{row_id}" if row_id else "NULL"
 
 
+def read_rows(
+    probe: Probe, table: str, columns: Mapping[str, str], joins: str = ""
+) -> Iterator[tuple[Array, dict[str, list[Any]]]]:
+    """Yield rows of a table `t` in batches: their numbers, and their cells by our word.
+
+    `columns` are SQL by our word, `joins` what the table is joined with.
+    """
+    selected = ", ".join([row_id_sql(probe, table, "t"), *columns.values()])
+    for rows in in_batches(probe.iterate(f"SELECT {selected} FROM {quoted(table)} t {joins}")):
+        row, *cells = map(list, zip(*rows, strict=True))
+        yield numbers(row), dict(zip(columns, cells, strict=True))
+
+
 # -- times
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 
 from nsysconv import codes
 from nsysconv.facts import Fact
@@ -31,6 +31,24 @@ INCLUDABLE: Mapping[str, str] = {
 
 UNNAMED_GPU = "AMD GPU"
 """The name of a GPU of which nothing but its vendor is recorded: advice and words depend on that."""
+
+
+CLOCK = "max_engine_clk_fcompute"
+"""What a description of a GPU calls its highest clock, in MHz."""
+
+
+def device_columns(number: Callable[[str], int | None]) -> dict[str, int | None]:
+    """Return columns of `device`, given the numbers of AMD's own description by their names."""
+    version, shared, clock = map(number, ("gfx_target_version", "lds_size_in_kb", CLOCK))
+    return {
+        "sm_count": number("cu_count"),
+        "compute_major": version // 10_000 if version else None,
+        "compute_minor": version // 100 % 100 if version else None,
+        "max_warps_per_sm": number("max_waves_per_cu"),
+        "max_shared_bytes_per_sm": shared * 1024 if shared else None,
+        "sm_clock_hz": clock * 1_000_000 if clock else None,
+        "threads_per_warp": number("wave_front_size"),
+    }
 
 
 def kernel_name(text: str) -> str:

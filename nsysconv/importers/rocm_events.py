@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -58,6 +59,7 @@ class RocmReader(ABC):
         self._gpu_pids: set[int] = set()
         self._kernels: Counter[str] = Counter()
         self._kernel_ids: dict[str, tuple[int, int | None]] = {}
+        self._measured: dict[tuple[str, str], list[float]] = {}
         self._facts: set[Fact] = set()
         self._start_at(ArrayClock())
 
@@ -152,6 +154,33 @@ class RocmReader(ABC):
         alone = copies == 1
         self._counts["shared size"] += int((which & ~alone & (size != MISSING)).sum())
         return np.where(alone, size, MISSING)
+
+    # -- counters
+
+    def _measure(self, kernel: str, counter: str, value: float) -> None:
+        # Adds the value of a counter in one execution of a kernel.
+        sums = self._measured.setdefault((kernel, counter), [0, value, value, 0.0])
+        sums[:] = (sums[0] + 1, min(sums[1], value), max(sums[2], value), sums[3] + value)
+
+    def _metrics(self, kernel_id: Callable[[str], int | None]) -> Iterator[ArrowRows]:
+        samples = [
+            {
+                "name_id": self._ids.name(counter),
+                "kernel_name_id": kernel_id(kernel),
+                "kind": codes.METRIC_KINDS.index("event"),
+                "unit": codes.METRIC_UNITS.index("number"),
+                "execution_count": int(count),
+                "value_min": least,
+                "value_max": most,
+                "value_avg": total / count,
+                "value_sum": total,
+            }
+            for (kernel, counter), (count, least, most, total) in self._measured.items()
+            if math.isfinite(total)
+        ]
+        if samples:
+            self._facts.add(Fact.METRICS)
+            yield rows_of(schema.metric_sample, samples)
 
     # -- the end
 

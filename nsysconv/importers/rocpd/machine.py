@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from nsysconv.importers import rocm
 from nsysconv.importers.probe import Probe
 from nsysconv.importers.rocpd.suffix_tables import SuffixTables
 from nsysconv.launch import VARIABLES, launch_of
@@ -18,7 +19,6 @@ _PROGRAM = re.compile(r"[\w.+-]{1,64}", re.ASCII)
 _UUID_BYTES = 8
 # The kind of memory of a GPU that programs allocate from.
 _LOCAL_HEAP = 1
-_KIB = 1024
 _MHZ, _MOST_MHZ = 1_000_000, 10_000
 _MOST_BYTES = 1 << 62
 
@@ -48,24 +48,16 @@ def _details(text: object) -> Row:
         details = {}
     details = details if isinstance(details, dict) else {}
 
-    def number(name: str, most: int = 1 << 31) -> int | None:
-        value = details.get(name)
+    def number(name: str) -> int | None:
+        value, most = details.get(name), _MOST_MHZ if name == rocm.CLOCK else 1 << 31
         return value if type(value) is int and 0 < value < most else None
 
-    version, shared = number("gfx_target_version"), number("lds_size_in_kb")
-    clock = number("max_engine_clk_fcompute", _MOST_MHZ)
     return {
         "uuid": _uuid(details),
         "bus_id": _bus_id(details),
-        "sm_count": number("cu_count"),
-        "compute_major": version // 10_000 if version else None,
-        "compute_minor": version // 100 % 100 if version else None,
         "memory_bytes": _memory(details.get("mem_banks")),
         "memory_clock_hz": _memory_clock(details.get("mem_banks")),
-        "max_warps_per_sm": number("max_waves_per_cu"),
-        "max_shared_bytes_per_sm": shared * _KIB if shared else None,
-        "sm_clock_hz": clock * _MHZ if clock else None,
-        "threads_per_warp": number("wave_front_size"),
+        **rocm.device_columns(number),
     }
 
 

@@ -22,9 +22,8 @@ from nsysconv.importers.event_arrays import (
     column_sql,
     in_batches,
     numbers,
-    quoted,
     read_clock,
-    row_id_sql,
+    read_rows,
     without,
 )
 from nsysconv.importers.printed.text import parse_digits, truncation_note, utf8_files
@@ -60,7 +59,6 @@ from nsysconv.store.recording import (
 _TIMES = ("BeginNs", "EndNs")
 _SIZE = re.compile(r"\bsizeBytes\((\d{1,18})\)")
 _BARRIER, _FILL = "<barrier packet>", "FillBuffer"
-_EVENT = codes.METRIC_KINDS.index("event")
 _API_NAME, _HSA_NAME = re.compile(r"_*hip[A-Z]"), re.compile(r"hsa_")
 _FACTS = {
     HIP: Fact.API_CALLS, HSA: Fact.API_CALLS, OPS: Fact.KERNELS, COPY: Fact.MEMCPYS, ROCTX: Fact.RANGES,
@@ -70,10 +68,6 @@ Cells = Mapping[str, Sequence[Any]]
 
 class _Reader(RocmReader):
     # What is common to databases and printed tables: rows of kernels, and counters.
-
-    def __init__(self, probe: Probe, possible: frozenset[Fact], advice: Mapping[Fact, str]) -> None:
-        super().__init__(probe, possible, advice)
-        self._measured: dict[tuple[str, str], list[float]] = {}
 
     def _kernel_rows(self, source: str, row: Array, cells: Cells) -> ArrayRows:
         required = {"start": cells["start"], "end": cells["end"], "GPU": cells["device"]}
@@ -102,34 +96,18 @@ class _Reader(RocmReader):
         }
         return self._events.rows("kernel", placed, everything, columns)
 
-    def _measure(self, names: Sequence[Any], counter: str, cells: Sequence[Any]) -> None:
+    def _measure_all(self, names: Sequence[Any], counter: str, cells: Sequence[Any]) -> None:
         for name, cell in zip(names, cells, strict=True):
             value = _real(cell)
             if value is None:
                 self._counts["odd counters"] += cell not in (None, "")
             elif isinstance(name, str) and name:
-                sums = self._measured.setdefault((name, counter), [0, value, value, 0.0])
-                sums[:] = (sums[0] + 1, min(sums[1], value), max(sums[2], value), sums[3] + value)
+                self._measure(name, counter, value)
 
     def _small_tables(self) -> Iterator[ArrowRows]:
-        samples = [
-            {
-                "name_id": self._ids.name(counter),
-                "kernel_name_id": self._kernel_ids[name][0],
-                "kind": _EVENT,
-                "unit": 0,
-                "execution_count": int(count),
-                "value_min": least,
-                "value_max": most,
-                "value_avg": total / count,
-                "value_sum": total,
-            }
-            for (name, counter), (count, least, most, total) in self._measured.items()
-            if name in self._kernel_ids and isfinite(total)
-        ]
-        if samples:
-            self._facts.add(Fact.METRICS)
-            yield rows_of(schema.metric_sample, samples)
+        for key in [key for key in self._measured if key[0] not in self._kernel_ids]:
+            del self._measured[key]
+        yield from self._metrics(lambda name: self._kernel_ids[name][0])
         yield from super()._small_tables()
 
     def _closing_notes(self) -> Iterator[Note]:
@@ -209,14 +187,8 @@ class DatabaseReader(_Reader):
                 reason = f"has no column {', '.join(missing)} and was not read"
                 self._notes.append(unread_note(table, reason, [_FACTS[table]]))
             return
-        cells = [column_sql(probe, table, name, "t") for name in names]
-        sql = (
-            f"SELECT {', '.join([row_id_sql(probe, table, 't'), *cells, *more])} "
-            f"FROM {quoted(table)} t {join}"
-        )
-        for rows in in_batches(probe.iterate(sql)):
-            row, *columns = map(list, zip(*rows, strict=True))
-            yield numbers(row), dict(zip((*names, *more), columns, strict=True))
+        cells = {name: column_sql(probe, table, name, "t") for name in names}
+        yield from read_rows(probe, table, cells | {cell: cell for cell in more}, join)
 
     def _calls(self, table: str, layer: int) -> Iterator[ArrayRows]:
         for row, cells in self._read(table, ("BeginNs", "EndNs", "Name", "pid", "tid", "Index")):
@@ -252,17 +224,12 @@ class DatabaseReader(_Reader):
         words = {
             word: next((name for name in names if name in columns), names[0])
             for word, names in KERNEL_COLUMNS.items()
-        }
-        selected = [column_sql(probe, table, name, "t") for name in (*words.values(), *measured)]
-        sql = (
-            f"SELECT {', '.join([row_id_sql(probe, table, 't'), *selected])} FROM {quoted(table)} t"
-        )
-        for rows in in_batches(probe.iterate(sql)):
-            row, *found = map(list, zip(*rows, strict=True))
-            cells = dict(zip((*words, *measured), found, strict=True))
-            yield self._kernel_rows(table, numbers(row), cells)
+        } | {counter: counter for counter in measured}
+        selected = {word: column_sql(probe, table, name, "t") for word, name in words.items()}
+        for row, cells in read_rows(probe, table, selected):
+            yield self._kernel_rows(table, row, cells)
             for counter in measured:
-                self._measure(cells["name"], counter, cells[counter])
+                self._measure_all(cells["name"], counter, cells[counter])
 
     _OP_COLUMNS = ("BeginNs", "EndNs", "Name", "dev-id", "queue-id", "pid", "Index")
 
@@ -358,7 +325,7 @@ class CsvReader(_Reader):
             cells = {w: nothing if p is None else columns[p] for w, p in places.items()}
             yield self._kernel_rows("", numbers(lines), cells)
             for counter, place in measured.items():
-                self._measure(cells["name"], counter, columns[place])
+                self._measure_all(cells["name"], counter, columns[place])
 
     def _totals(self) -> Batches:
         rows = []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -103,21 +102,6 @@ class Cells:
         return [cell or None for cell in cells] if cells else [None] * len(self.line)
 
 
-@dataclass
-class Measured:
-    """Values of a counter in the executions of a kernel."""
-
-    count: int = 0
-    least: float = math.inf
-    most: float = -math.inf
-    total: float = 0.0
-
-    def add(self, value: float) -> None:
-        """Add the value of one execution."""
-        self.count, self.total = self.count + 1, self.total + value
-        self.least, self.most = min(self.least, value), max(self.most, value)
-
-
 class TableReader(RocmReader):
     """Reads tables that belong together."""
 
@@ -129,7 +113,6 @@ class TableReader(RocmReader):
         self._agents: dict[str, dict[int, Row]] = {"CPU": {}, "GPU": {}}
         self._dispatches: set[str] = set()
         self._has_hip = False
-        self._counters: dict[tuple[str, str], Measured] = {}
         self._memory = rocm.LiveMemory()
         self._unknown: set[str] = set()
         self._pid: int | None = None
@@ -173,7 +156,7 @@ class TableReader(RocmReader):
             yield from self._counted(self._copies(table))
         for table in of_kind.get("allocations", ()):
             yield from self._memory_events(table)
-        yield from self._metrics()
+        yield from self._metrics(self._ids.name)
         for table in of_kind.get("scratch", ()):
             self._counts["scratch"] += sum(1 for _ in table.rows())
         yield from self._totals(of_kind.get("totals", ()))
@@ -205,20 +188,16 @@ class TableReader(RocmReader):
                 of_kind = self._agents.get(str(kind).upper())
                 if number == MISSING or of_kind is None:
                     continue
-                units, version, waves, shared, clock, lanes = (
-                    int(size) if size > 0 else None for size in numbers(sizes)
-                )
+                known = {
+                    n: int(size)
+                    for n, size in zip(names[4:], numbers(sizes), strict=True)
+                    if size > 0
+                }
                 of_kind[int(number)] = {
                     "device_id": int(number),
                     "ordinal": len(of_kind),
                     "name": cut_off(product or name or "", 80) or None,
-                    "sm_count": units,
-                    "compute_major": version // 10_000 if version else None,
-                    "compute_minor": version // 100 % 100 if version else None,
-                    "max_warps_per_sm": waves,
-                    "max_shared_bytes_per_sm": shared * 1024 if shared else None,
-                    "sm_clock_hz": clock * 1_000_000 if clock else None,
-                    "threads_per_warp": lanes,
+                    **rocm.device_columns(known.get),
                 }
 
     def _agent(self, text: object) -> int:
@@ -257,8 +236,7 @@ class TableReader(RocmReader):
                     self._counts["unreadable"] += 1
                     continue
                 if name and counter and np.isfinite(measured):
-                    key = (rocm.kernel_name(name), counter)
-                    self._counters.setdefault(key, Measured()).add(measured)
+                    self._measure(rocm.kernel_name(name), counter, measured)
             if "start_timestamp" in table.columns and not has_trace:
                 self._counts["serialized"] += int(first.sum())
                 yield self._kernel_rows(table, cells, first)
@@ -449,25 +427,6 @@ class TableReader(RocmReader):
             self._devices.update(agents[is_gpu].tolist())
             columns = {name: values for name, values in rows.columns.items() if name != "dur_ns"}
             yield ArrayRows(rows.table, columns)
-
-    def _metrics(self) -> Iterator[ArrowRows]:
-        rows = [
-            {
-                "name_id": self._ids.name(counter),
-                "kernel_name_id": self._ids.name(kernel),
-                "kind": codes.METRIC_KINDS.index("event"),
-                "unit": codes.METRIC_UNITS.index("number"),
-                "execution_count": values.count,
-                "value_min": values.least,
-                "value_max": values.most,
-                "value_avg": values.total / values.count,
-                "value_sum": values.total,
-            }
-            for (kernel, counter), values in self._counters.items()
-        ]
-        if rows:
-            self._facts.add(Fact.METRICS)
-            yield rows_of(schema.metric_sample, rows)
 
     # -- totals
 

@@ -21,10 +21,9 @@ from nsysconv.importers.event_arrays import (
     PlacedRows,
     above_zero,
     column_sql,
-    in_batches,
     numbers,
     read_clock,
-    row_id_sql,
+    read_rows,
     without,
 )
 from nsysconv.importers.probe import Probe
@@ -165,12 +164,11 @@ class RpdReader(RocmReader):
 
     def _calls(self) -> Iterator[ArrayRows]:
         columns = ("pid", "tid", "start", "end", "id", "args_id", *_CALL_KIND)
-        selected = [column_sql(self._probe, _API, name, "a") for name in columns]
-        sql = f"SELECT {row_id_sql(self._probe, _API, 'a')}, {', '.join(selected)} FROM {_API} a"
+        selected = {name: column_sql(self._probe, _API, name, "t") for name in columns}
         texts = self._marker_texts()
-        for rows in in_batches(self._probe.iterate(sql)):
-            row, pid, tid, start, end, own_id, text, *kinds = map(list, zip(*rows, strict=True))
-            placed = self._events.place(_API, numbers(row), {"start": start, "end": end})
+        for row, cells in read_rows(self._probe, _API, selected):
+            pid, tid, start, end, own_id, text, *kinds = cells.values()
+            placed = self._events.place(_API, row, {"start": start, "end": end})
             thread = self._threads(placed, pid, tid)
             names = list(zip(*kinds, strict=True))
             ids = without(self._events.cells(placed, "id", own_id), 0)
@@ -234,22 +232,23 @@ class RpdReader(RocmReader):
     def _operations(self) -> Iterator[ArrayRows]:
         types = self._texts(_OP, "opType_id", _STRINGS)
         descriptions = self._texts(_OP, "description_id", _STRINGS)
-        for rows in in_batches(self._probe.iterate(self._operations_sql())):
-            cells = dict(zip(_OP_CELLS, map(list, zip(*rows, strict=True)), strict=True))
+        for row, cells in read_rows(self._probe, _OP, *self._operation_columns()):
             yield from self._operation_rows(
+                row,
                 cells,
                 [types.get(number, "") for number in cells["type"]],
                 [descriptions.get(number, "") for number in cells["description"]],
             )
 
-    def _operations_sql(self) -> str:
+    def _operation_columns(self) -> tuple[dict[str, str], str]:
+        # What is selected by our word, and what operations are joined with.
         probe = self._probe
-        joins, places = [], {"o": _OP}
+        joins, places = [], {"t": _OP}
         if has_columns(probe, _LINKS, "api_id", "op_id"):
             # An operation has one call. A size belongs to a call, which may have several operations.
             joins.append(
                 f"LEFT JOIN (SELECT op_id, min(api_id) AS api_id FROM {_LINKS} GROUP BY op_id) l "
-                "ON l.op_id = o.id "
+                "ON l.op_id = t.id "
                 f"LEFT JOIN (SELECT api_id, count(*) AS operations FROM {_LINKS} GROUP BY api_id) n "
                 "ON n.api_id = l.api_id"
             )
@@ -261,21 +260,24 @@ class RpdReader(RocmReader):
                 if has_columns(probe, table, key):
                     places[alias] = table
                     joins.append(f"LEFT JOIN {table} {alias} ON {alias}.{key} = l.api_id")
-        selected = []
-        for alias, name in _OP_CELLS.values():
+        selected = {}
+        for word, (alias, name) in _OP_CELLS.items():
             if alias in places:
-                selected.append(column_sql(probe, places[alias], name, alias))
+                selected[word] = column_sql(probe, places[alias], name, alias)
             else:
-                selected.append(f"{alias}.{name}" if alias in "ln" and joins else "NULL")
-        row = row_id_sql(probe, _OP, "o")
-        return f"SELECT {row}, {', '.join(selected[1:])} FROM {_OP} o {' '.join(joins)}"
+                selected[word] = f"{alias}.{name}" if alias in "ln" and joins else "NULL"
+        return selected, " ".join(joins)
 
     def _operation_rows(
-        self, cells: dict[str, list[Any]], types: list[str], descriptions: list[str]
+        self,
+        row: Array,
+        cells: dict[str, list[Any]],
+        types: list[str],
+        descriptions: list[str],
     ) -> Iterator[ArrayRows]:
         kind = np.array([*map(_kind_of_operation, types, descriptions)])
         required = {"start": cells["start"], "end": cells["end"], "gpuId": cells["device"]}
-        placed = self._events.place(_OP, numbers(cells["row"]), required)
+        placed = self._events.place(_OP, row, required)
         calls = [*zip(*(cells[name] for name in _CALL_KIND), strict=True)]
         called = {call for call in set(calls) if self._kind_of_call(*call) == "api_call"}
         is_call = np.array([call in called for call in calls], bool)
@@ -335,13 +337,12 @@ class RpdReader(RocmReader):
 
 # What is read of an operation: our word, then the alias and the column of the table that has it.
 _OP_CELLS: Mapping[str, tuple[str, str]] = {
-    "row": ("o", "id"),
-    "start": ("o", "start"),
-    "end": ("o", "end"),
-    "device": ("o", "gpuId"),
-    "queue": ("o", "queueId"),
-    "description": ("o", "description_id"),
-    "type": ("o", "opType_id"),
+    "start": ("t", "start"),
+    "end": ("t", "end"),
+    "device": ("t", "gpuId"),
+    "queue": ("t", "queueId"),
+    "description": ("t", "description_id"),
+    "type": ("t", "opType_id"),
     "api": ("l", "api_id"),
     "operations": ("n", "operations"),
     "pid": ("a", "pid"),
