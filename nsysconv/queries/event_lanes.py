@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from nsysconv.facts import Fact
 from nsysconv.queries.columns import (
     DEVICE,
     KERNEL_NAME_COLUMNS,
@@ -22,7 +21,7 @@ from nsysconv.queries.columns import (
     kernel_name_ids,
     key_column,
 )
-from nsysconv.queries.contract import CALL_FACTS, GPU_OP_FACTS, Array, Request
+from nsysconv.queries.contract import Array, Request
 from nsysconv.report import MISSING, Column, Unit
 from nsysconv.timeline.annotations import operators, ranges, shown_operators, shown_ranges
 from nsysconv.timeline.arrays import Columns, by_group, distinct, factorize, indices, take
@@ -41,11 +40,6 @@ OP_NAMES = ("[kernel]", "[memcpy]", "[memset]", "[UM]", "[graph launch]")
 """What operations are called that have no name of their own, by OpKind."""
 
 NO_NAME = "[no name]"
-
-FACTS = frozenset(
-    {*(GPU_OP_FACTS - {Fact.DEVICES}), *CALL_FACTS, Fact.RANGES, Fact.OPERATORS, Fact.THREADS}
-)
-"""Facts that reports on the events of all lanes use besides kernels."""
 
 LANE_COLUMNS = (
     PROFILE,

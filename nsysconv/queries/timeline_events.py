@@ -9,11 +9,9 @@ import numpy as np
 
 from nsysconv.codes import OPERATOR_KINDS, RANGE_KINDS
 from nsysconv.errors import UsageError
-from nsysconv.facts import Fact
 from nsysconv.queries.columns import duration_column
 from nsysconv.queries.contract import Array, Option, Query, Request, Result
 from nsysconv.queries.event_lanes import (
-    FACTS,
     KIND,
     LANE_COLUMNS,
     NO_NAME,
@@ -134,9 +132,6 @@ def compute(timeline: Timeline, request: Request) -> Result:
 
 
 TIMELINE_EVENTS = Query(
-    title="Time line: events in order of time",
-    needs={Fact.KERNELS},
-    uses=FACTS,
     options=(
         Option(
             "parts",

@@ -11,12 +11,10 @@ from typing import Any
 import numpy as np
 
 from nsysconv.errors import UsageError
-from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
 from nsysconv.queries.columns import count_column, duration_column
 from nsysconv.queries.contract import Array, Option, Query, Request, Result
 from nsysconv.queries.event_lanes import (
-    FACTS,
     KIND,
     KINDS,
     LANE_COLUMNS,
@@ -141,9 +139,6 @@ def compute(timeline: Timeline, request: Request) -> Result:
 _NUMBERS = ("row", "dur_ns", "start_ns", "busy_ns", "event_count", "label", "name_ns")
 
 TIMELINE_TILES = Query(
-    title="Time line in equal bins: busiest event of each lane",
-    needs={Fact.KERNELS},
-    uses=FACTS,
     options=TILE_OPTIONS,
     columns=COLUMNS,
     compute=compute,
