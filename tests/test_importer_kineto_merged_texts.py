@@ -90,7 +90,7 @@ def _gpu_first(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
 WAYS = [*product([list, _by_time, _gpu_first], [(83, 84), (83, 83)], [False, True])]
 
 
-@pytest.mark.parametrize(("spelling", "way"), by_turns(SPELLINGS, WAYS, 9))
+@pytest.mark.parametrize(("spelling", "way"), by_turns(SPELLINGS, WAYS, 16))
 def test_ranks_told_apart_by_texts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spelling: str, way: tuple[Any, ...]
 ) -> None:

@@ -114,7 +114,7 @@ def test_no_token_in_what_a_command_writes(
     assert [*temporary.iterdir()] == []
 
 
-@pytest.mark.parametrize(("name", "report"), by_turns(ALL_FORMATS, BUILDS, 3), indirect=["report"])
+@pytest.mark.parametrize(("name", "report"), by_turns(ALL_FORMATS, BUILDS, 6), indirect=["report"])
 def test_names_are_found_in_what_an_export_writes(name: str, report: Path, tmp_path: Path) -> None:
     """So that the test above can fail."""
     made = tmp_path / "made"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import FIXTURES, NO_REAL, REAL, claimed_by, profile_in_place, small_rows
+from conftest import FIXTURES, NO_REAL, REAL, claimed_by, few, profile_in_place, small_rows
 from fixtures_pytorch_snapshot import (
     FIRST,
     OTHER,
@@ -362,7 +362,7 @@ EXPECTED = expected()
 
 
 @pytest.mark.skipif(not EXPECTED, reason=NO_REAL)
-@pytest.mark.parametrize("name", EXPECTED)
+@pytest.mark.parametrize("name", few(EXPECTED, 2))
 def test_counts_and_sums_of_real_ones(name: str) -> None:
     wanted, path = EXPECTED[name], SNAPSHOTS / name
     number = {what: int(value) for what, value in wanted.items() if value.isdigit()}

@@ -130,7 +130,7 @@ def test_a_database_in_another_encoding_is_refused_by_its_name(
 
 
 @pytest.mark.parametrize(("column", "kind"), by_turns(
-    ["start", "end", "correlationId", "deviceId", "globalPid"], ["TEXT", "REAL"], 2))  # fmt: skip
+    ["start", "end", "correlationId", "deviceId", "globalPid"], ["TEXT", "REAL"], 4))  # fmt: skip
 def test_numbers_that_are_spelled_otherwise_are_the_same_numbers(
     changed: Callable[..., Path], column: str, kind: str
 ) -> None:
