@@ -364,10 +364,8 @@ def test_calls_without_a_category_are_no_zero(basic: Path, table: str) -> None:
 
 
 def test_a_range_whose_function_has_no_name_keeps_its_message(basic: Path) -> None:
-    """Of a mark nobody knows then that it is one: it lasts 0 ns."""
-    def look(profile: Profile) -> list[tuple[Any, ...]]:
-        return [(row["name"], row["dur_ns"] or 0) for row in event_rows(profile, "range")]
-
+    """What takes no time is a mark then."""
+    look = _columns("range", "name", "dur_ns", "kind")
     with api.open(basic) as opened:
         before = look(opened.profile)
     changed(basic, "DELETE FROM rocpd_string$ WHERE string LIKE 'roctx%'")

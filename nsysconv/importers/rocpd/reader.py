@@ -190,7 +190,8 @@ class RocpdReader(RocpdSurvey):
                 if times is None:
                     continue
                 kind, text = kinds[category], str(said) if said else ""
-                target, made = self._region(str(kind), function, text)
+                is_instant = not times["dur_ns"] and not function
+                target, made = self._region(str(kind), function, text, is_instant)
                 place = {"pid": self._pid(pid), "tid": self._tid(tid)}
                 found[target].append(times | place | made)
                 self._facts.add(_FACTS[str(kind)])
@@ -199,10 +200,11 @@ class RocpdReader(RocpdSurvey):
             for some in in_lists(rows):
                 yield rows_of(schema.metadata.tables[table], some)
 
-    def _region(self, kind: str, function: str, text: str) -> tuple[str, Row]:
+    def _region(self, kind: str, function: str, text: str, is_instant: bool) -> tuple[str, Row]:
         # The table of a region, and what the row has beside time and place.
         if kind == "range":
-            name_id, kind_id = self._name_id(text or function), range_kind(function)
+            name_id = self._name_id(text or function)
+            kind_id = _MARK if is_instant else range_kind(function)
             row: Row = {"kind": kind_id, "domain_id": 0, "name_id": name_id}
             return "range", row | ({"dur_ns": None} if kind_id == _MARK else {})
         if operation := kind == "collective" and OPERATIONS.get(function):
