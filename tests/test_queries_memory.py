@@ -397,7 +397,7 @@ def test_memory_columns_of_key_averages(name: str, tmp_path: Path) -> None:
     assert {key: ours.get(key, (0, 0)) for key in theirs} == theirs
 
 
-@pytest.mark.parametrize(("address", "first"), [(5, "held at the peak"), (None, "allocated for")])
+@pytest.mark.parametrize(("address", "first"), [(5, "largest at the peak"), (None, "most allocated")])
 def test_a_table_by_operator_says_what_sorts_it(address: int | None, first: str) -> None:
     """Without addresses nothing says what was held."""
     events = (Operator(0, 100, "a"), Memory(15, 2, address, tid=11))

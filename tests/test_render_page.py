@@ -748,7 +748,7 @@ def test_a_comparison_shows_both_sides_and_what_changed(tmp_path: Path) -> None:
     page = outline(rendered([compared.headline, *compared.reports]))
     text = page.text
     assert text.startswith("before → after - nsysconv")
-    answer = "Inconclusive: GPU active window 1.00 µs → 1.00 µs (+0.0 %). 1 run per side shows"
+    answer = "Inconclusive: GPU active window 1.00 µs → 1.00 µs (+0.0 %). 1 run per side cannot show"
     assert answer in text[: text.index("kernel time")]
     assert "kernel time700 nsbefore 900 ns, −22.2 %" in text.replace("</dt>", "")
     assert "idle30.0 %before 10.0 %, +20.0 points" in text

@@ -344,7 +344,7 @@ def _columns(
         if column.name in keys:
             yield replace(column, brief=True), [row[column.name] for row in spelled]
     where = [row.where for row in rows]
-    doc = "Sides that have the row: both, only in base or only in other."
+    doc = "Sides that have the row: both, or only one of them."
     is_brief = any(each != BOTH for each in where)
     yield Column("where", Unit.TEXT, doc, brief=is_brief), where
     doc = (
