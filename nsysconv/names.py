@@ -30,6 +30,9 @@ _BRACKET = re.compile("[<>()]")
 # Refused by POSIX or Windows.
 _NOT_IN_FILE_NAMES = re.compile(r'[<>:"/\\|?*\x00-\x1f]')
 _LONGEST = 20_000
+# What follows these folders is the path of a package, wherever it was installed.
+_INSTALLED = re.compile(r"^.*[/\\](?:(?:site|dist)-packages|lib[/\\]python\d+\.\d+)[/\\]")
+_ABSOLUTE = re.compile(r"^(?:[/\\~]|\w:|\.\.).*[/\\]")
 
 
 def plain_api_name(symbol: str) -> str:
@@ -355,3 +358,13 @@ def text_width(text: str) -> int:
     from rich.cells import cell_len  # other formats do without
 
     return cell_len(text)
+
+
+def package_path(path: str) -> str:
+    """Return the path of a file of an installed package without where that is installed."""
+    return _INSTALLED.sub("", path)
+
+
+def public_path(path: str) -> str:
+    """Return a path without its folders if it is absolute; of an installed package, from there on."""
+    return _ABSOLUTE.sub("", package_path(path))

@@ -5,9 +5,8 @@ For sources whose rows become several of our tables, or are not in SQLite. `sqli
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from statistics import median_low
 from typing import Any
 
@@ -15,8 +14,14 @@ import numpy as np
 
 from nsysconv import schema
 from nsysconv.facts import Fact
-from nsysconv.importers.probe import Probe
-from nsysconv.importers.sqlite_columns import TIME_LIMIT, as_whole_number, has_columns, row_count
+from nsysconv.importers.probe import Probe, quoted
+from nsysconv.importers.sqlite_columns import (
+    TIME_LIMIT,
+    as_whole_number,
+    has_columns,
+    in_lists,
+    row_count,
+)
 from nsysconv.notes import Note, Severity
 from nsysconv.report import MISSING
 from nsysconv.store.recording import ArrayRows
@@ -24,7 +29,6 @@ from nsysconv.store.recording import ArrayRows
 Array = np.ndarray
 Row = Sequence[Any]
 
-ROWS_AT_ONCE = 50_000
 _SECOND = 1_000_000_000
 _SAMPLES = (1, 2, 3)
 # So that no difference of two times is beyond 64 bits.
@@ -66,19 +70,7 @@ def above_zero(values: Array) -> Array:
     return np.where(values > 0, values, MISSING)
 
 
-def in_batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    """Yield rows in lists of bounded size."""
-    remaining = iter(rows)
-    while some := list(islice(remaining, ROWS_AT_ONCE)):
-        yield some
-
-
 # -- SQL
-
-
-def quoted(name: str) -> str:
-    """Return a name of SQL in quotes."""
-    return '"' + name.replace('"', '""') + '"'
 
 
 def column_sql(probe: Probe, table: str, name: str, alias: str) -> str:
@@ -100,7 +92,7 @@ def read_rows(
     `columns` are SQL by our word, `joins` what the table is joined with.
     """
     selected = ", ".join([row_id_sql(probe, table, "t"), *columns.values()])
-    for rows in in_batches(probe.iterate(f"SELECT {selected} FROM {quoted(table)} t {joins}")):
+    for rows in in_lists(probe.iterate(f"SELECT {selected} FROM {quoted(table)} t {joins}")):
         row, *cells = map(list, zip(*rows, strict=True))
         yield numbers(row), dict(zip(columns, cells, strict=True))
 

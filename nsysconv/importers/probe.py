@@ -291,7 +291,7 @@ class Probe:
 
 
 def _source_table(connection: sqlite3.Connection, name: str, root: int) -> SourceTable:
-    listed = connection.execute(f"PRAGMA table_xinfo({_quoted(name)})").fetchall()
+    listed = connection.execute(f"PRAGMA table_xinfo({quoted(name)})").fetchall()
     columns = tuple(column for _, column, *_, computed in listed if not computed)
     stored = {
         column: place
@@ -306,7 +306,7 @@ def _row_id(connection: sqlite3.Connection, table: str, columns: Collection[str]
     for name in ("rowid", "_rowid_", "oid"):
         if name not in columns:
             try:
-                connection.execute(f"SELECT {name} FROM {_quoted(table)} LIMIT 0")
+                connection.execute(f"SELECT {name} FROM {quoted(table)} LIMIT 0")
             except sqlite3.OperationalError:
                 return None
             return name
@@ -320,7 +320,8 @@ def _size(path: Path) -> int:
         return 0
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """Return a name of SQL in quotes."""
     return '"' + name.replace('"', '""') + '"'
 
 

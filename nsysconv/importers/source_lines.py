@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
 from nsysconv import schema
 from nsysconv.facts import Fact
+from nsysconv.names import public_path
 from nsysconv.notes import Note, Severity
 from nsysconv.store.recording import ArrowRows, rows_of
 
@@ -15,9 +15,6 @@ MOST = 1 << 53
 """Counts and times are below it."""
 CPU_LINES = frozenset({Fact.CPU_LINES})
 
-# What follows these folders is the path of a package, wherever it was installed.
-_INSTALLED = re.compile(r"^.*[/\\](?:(?:site|dist)-packages|lib[/\\]python\d+\.\d+)[/\\]")
-_ABSOLUTE = re.compile(r"^(?:[/\\~]|\w:|\.\.).*[/\\]")
 _LONGEST_NAME = 1000
 
 
@@ -67,8 +64,3 @@ class LineRows:
 def is_count(value: object) -> bool:
     """Return whether a value is a whole number that a count or a time can be."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MOST
-
-
-def public_path(path: str) -> str:
-    """Return a path without its folders if it is absolute; of an installed package, from there on."""
-    return _ABSOLUTE.sub("", _INSTALLED.sub("", path))

@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection
 
 from nsysconv.errors import InputError
-from nsysconv.importers.probe import Probe
+from nsysconv.importers.probe import Probe, quoted
 from nsysconv.names import cut_off, escaped
 from nsysconv.notes import Note, Severity
 
@@ -52,11 +52,9 @@ def _shown(name: str, suffix: str) -> str:
 def _row_count(probe: Probe, name: str) -> str:
     # As text, for there may be about so many; empty for a table without rows, or a damaged one, which
     # matters to nobody.
-    quoted = '"' + name.replace('"', '""') + '"'
+    table = quoted(name)
     try:
-        counted = probe.select(
-            f"SELECT count(*) FROM (SELECT 1 FROM {quoted} LIMIT {_COUNTED + 1})"
-        )
+        counted = probe.select(f"SELECT count(*) FROM (SELECT 1 FROM {table} LIMIT {_COUNTED + 1})")
         count = int(counted[0][0])
         if count <= _COUNTED:
             return f"{count:,}" if count else ""
@@ -65,7 +63,7 @@ def _row_count(probe: Probe, name: str) -> str:
             return f"more than {_COUNTED:,}"
         # One subselect each: asked for both at once, SQLite reads the whole table.
         first, last = probe.select(
-            f"SELECT (SELECT min({row_id}) FROM {quoted}), (SELECT max({row_id}) FROM {quoted})"
+            f"SELECT (SELECT min({row_id}) FROM {table}), (SELECT max({row_id}) FROM {table})"
         )[0]
         return f"about {max(last - first + 1, count):,}"
     except InputError:

@@ -13,14 +13,13 @@ from typing import Any
 
 import msgspec
 
+from nsysconv.names import public_path
+
 # The profiler writes calls in these forms: `folder/file.py(12): function`, `nn.Module: Linear_0`,
 # `<built-in method mm of type object at 0x7f00>`.
 _CALL = re.compile(r"(?P<path>[^\t\n\"<>|*?]+\.py)\((?P<line>\d+)\): (?P<function><?[\w.]+>?)")
 _BUILT_IN = re.compile(r"<built-in (?:method|function) [\w.]+(?: of [\w.]+)?")
 _MODULE = re.compile(r"nn\.Module: \w+")
-# What follows these folders is the path of a package, wherever it was installed.
-_INSTALLED = re.compile(r"^.*[/\\](?:(?:site|dist)-packages|lib[/\\]python\d+\.\d+)[/\\]")
-_ABSOLUTE = re.compile(r"^(?:[/\\~]|\w:|\.\.).*[/\\]")
 
 # The work of these operators depends on more than the shapes of their inputs.
 _WITH_VALUES = re.compile(
@@ -50,8 +49,7 @@ def allowed_stack(text: bytes) -> str | None:
 def _entries(stack: str) -> Iterator[str]:
     for entry in stack.split(";"):
         if call := _CALL.fullmatch(entry):
-            path = _ABSOLUTE.sub("", _INSTALLED.sub("", call["path"]))
-            yield f"{path}({call['line']}): {call['function']}"
+            yield f"{public_path(call['path'])}({call['line']}): {call['function']}"
         elif built_in := _BUILT_IN.match(entry):
             yield f"{built_in.group()}>"
         elif _MODULE.fullmatch(entry):

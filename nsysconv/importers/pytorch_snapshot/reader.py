@@ -13,6 +13,7 @@ from nsysconv import codes, schema
 from nsysconv.errors import InputError
 from nsysconv.facts import Fact
 from nsysconv.importers.pytorch_snapshot.plain_pickle import load, paused_collector
+from nsysconv.names import package_path
 from nsysconv.notes import Note, Severity
 from nsysconv.report import MISSING
 from nsysconv.store.recording import ArrayRows, ProfileAttributes, Summary, rows_of
@@ -337,9 +338,7 @@ def _integers(rows: Sequence[_Row], *names: str) -> dict[str, Array]:
 
 # -- call stacks
 
-# What follows these folders is the path of a package, wherever it was installed; of others the file's
-# name is kept (docs/decisions/0007).
-_INSTALLED = re.compile(r"^.*[/\\](?:(?:site|dist)-packages|lib[/\\]python\d+\.\d+)[/\\]")
+# Of files that belong to no installed package the name is kept (docs/decisions/0007).
 _FOLDERS = re.compile(r"^.*[/\\]")
 _PYTHON_FILE = re.compile(r"[^\t\n\"<>|*?;()]{1,500}\.py")
 _FUNCTION = re.compile(r"<?[\w.]{1,200}>?")
@@ -381,7 +380,7 @@ class _Stacks:
 def _entry(frame: _Row) -> str:
     path, function, line = _text(frame.get("filename")), _text(frame.get("name")), frame.get("line")
     if _PYTHON_FILE.fullmatch(path) and _FUNCTION.fullmatch(function) and type(line) is int:
-        package = _INSTALLED.sub("", path)
+        package = package_path(path)
         path = package if package != path else _FOLDERS.sub("", path)
         return f"{path}({line}): {function}"
     node = _NODE.match(function)

@@ -20,7 +20,6 @@ from nsysconv.importers.event_arrays import (
     PlacedRows,
     clock_of,
     column_sql,
-    in_batches,
     numbers,
     read_clock,
     read_rows,
@@ -43,7 +42,7 @@ from nsysconv.importers.rocprof.tables import (
     layout_of,
     main_table,
 )
-from nsysconv.importers.sqlite_columns import has_columns, row_count
+from nsysconv.importers.sqlite_columns import has_columns, in_lists, row_count
 from nsysconv.importers.sqlite_mapping import unread_note
 from nsysconv.importers.unread_tables import unread_tables_note
 from nsysconv.notes import Note, Severity
@@ -316,7 +315,7 @@ class CsvReader(_Reader):
     def _kernels_of_lines(self, places: Mapping[str, int | None]) -> Iterator[ArrayRows]:
         header = self._table.header
         measured = {name: header.index(name) for name in counters(header)}
-        for rows in in_batches(self._table.rows()):
+        for rows in in_lists(self._table.rows()):
             lines, texts = zip(*rows, strict=True)
             columns = [
                 [cell.strip() or None for cell in column] for column in zip(*texts, strict=True)

@@ -14,14 +14,7 @@ from nsysconv import codes, schema
 from nsysconv.facts import Fact
 from nsysconv.importers import rocm
 from nsysconv.importers.contract import Options
-from nsysconv.importers.event_arrays import (
-    Array,
-    PlacedRows,
-    clock_of,
-    in_batches,
-    numbers,
-    without,
-)
+from nsysconv.importers.event_arrays import Array, PlacedRows, clock_of, numbers, without
 from nsysconv.importers.printed.lines import LogLines
 from nsysconv.importers.printed.text import RejectedLines, csv_cells, utf8_files
 from nsysconv.importers.probe import Probe
@@ -34,6 +27,7 @@ from nsysconv.importers.rocprofv3_csv import (
     columns_of,
     kind_of,
 )
+from nsysconv.importers.sqlite_columns import in_lists
 from nsysconv.names import cut_off, escaped
 from nsysconv.notes import Note, Severity
 from nsysconv.report import MISSING
@@ -83,7 +77,7 @@ class Table:
 
     def batches(self) -> Iterator[Cells]:
         """Yield its rows by column, in batches of bounded size."""
-        for rows in in_batches(self.rows()):
+        for rows in in_lists(self.rows()):
             columns = zip(*(cells for _, cells in rows), strict=True)
             found = dict(zip(self.columns, columns, strict=True))
             yield Cells(np.array([line for line, _ in rows], np.int64), found)
