@@ -268,12 +268,12 @@ def test_ranks_of_a_run(tmp_path: Path) -> None:
 def test_some_of_the_runs(tmp_path: Path) -> None:
     store = tmp_path / "runs.db"
     write_runs(store, varied(6))
-    (series,), _ = both(store, KERNELS, last=2)
-    assert (series["first_run"], series["run_count"]) == ("run4", 2)
-    (series,), _ = both(f"{store}@last:3", KERNELS, last=2)
-    assert (series["first_run"], series["run_count"]) == ("run4", 2)
-    (series,), _ = both(f"{store}@run1", KERNELS)
-    assert (series["first_run"], series["run_count"]) == ("run1", 1)
+    for place, last, first, count in (
+        (store, 1, "run5", 1), (store, 2, "run4", 2), (f"{store}@last:3", 2, "run4", 2),
+        (f"{store}@run1", None, "run1", 1),
+    ):  # fmt: skip
+        (series,), _ = both(place, KERNELS, last=last)
+        assert (series["first_run"], series["run_count"]) == (first, count)
     notes = api.history(store, KERNELS)[0].notes
     assert [(note.slug, note.count) for note in notes] == [("few-runs", 1)]
 

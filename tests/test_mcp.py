@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 from conftest import CHILD_ENVIRONMENT, by_turns
 from golden_cases import run
@@ -22,8 +21,6 @@ from small_store import Kernel, Range, write
 from nsysconv.cli import tools
 from nsysconv.cli.mcp_server import _Worker, server
 from nsysconv.cli.tools import TOOLS, answer_to, description, input_schema
-
-mcp = pytest.importorskip("mcp")
 
 ROWS = (Range(0, 100, "ProfilerStep#1"), Kernel(0, 40, name="gemm"), Kernel(50, 60, name="copy"))
 ARGUMENTS = {
@@ -63,6 +60,7 @@ def call(folder: Path, tool: str, arguments: Mapping[str, Any]) -> tuple[dict[st
 
 def test_a_client_lists_and_calls_the_tools(folder: Path) -> None:
     """By the official client over streams in memory."""
+    anyio, mcp = pytest.importorskip("anyio"), pytest.importorskip("mcp")
 
     async def asked() -> None:
         async with mcp.Client(server(folder, partial(answer_to, folder))) as client:
@@ -188,6 +186,7 @@ def test_without_the_package_it_is_said(monkeypatch: pytest.MonkeyPatch, tmp_pat
 def test_a_process_answers_over_pipes_and_is_killed_when_late(folder: Path) -> None:
     """The command, started by the official client; a query without an end, and then another."""
     endless = "with recursive n(i) as (select 1 union all select i + 1 from n) select count(*) from n"
+    anyio, mcp = pytest.importorskip("anyio"), pytest.importorskip("mcp")
     parameters = mcp.StdioServerParameters(
         command=sys.executable, args=["-m", "nsysconv", "mcp", str(folder), "--timeout", "5"],
         env=CHILD_ENVIRONMENT,

@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 from conftest import REAL, few, real
 
@@ -19,14 +18,13 @@ from nsysconv.cli.mcp_server import server
 from nsysconv.cli.tools import answer_to
 from nsysconv.names import shorten
 
-mcp = pytest.importorskip("mcp")
-
 MOST_CALLS, MOST_BYTES = 2, 4000
 QUESTIONS = tomllib.loads(Path(__file__).with_name("agent_questions.toml").read_text("utf-8"))["question"]
 
 
 def ask(folder: Path, calls: list[dict[str, Any]]) -> list[str]:
     """The answers of a server to calls, of which a later one may use a value of the first."""
+    anyio, mcp = pytest.importorskip("anyio"), pytest.importorskip("mcp")
 
     async def asked() -> list[str]:
         texts: list[str] = []

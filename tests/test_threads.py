@@ -137,7 +137,7 @@ def test_work_is_done_after_the_main_thread_has_ended() -> None:
 
 @pytest.fixture(scope="module")
 def many_names(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An export of 250,000 kernels, each with a name of its own: seconds of work in threads."""
+    """An export of 60,000 kernels, each with a name of its own: seconds of work in threads."""
     path = tmp_path_factory.mktemp("names") / "many.sqlite"
     path.write_bytes(nsys_export([Work(f"kernel_{n}<float>") for n in range(60_000)], "").content)
     return path
