@@ -203,7 +203,7 @@ def test_a_wait_names_what_for_and_who_ran_meanwhile() -> None:
         "The GPU was idle for 800.00 µs while the launching thread waited for another thread or process "
         "(pthread_cond_wait); meanwhile thread 12 ran for 600.00 µs."
     )
-    assert advice.startswith("Hand over earlier")
+    assert advice.startswith("Hand work over earlier")
 
 
 def test_a_thread_that_no_cpu_runs() -> None:
@@ -239,7 +239,7 @@ def test_page_faults_have_advice_of_their_own() -> None:
 
 
 @pytest.mark.parametrize(("without", "words"), [
-    (frozenset({Fact.OSRT_CALLS}), "Record calls of the operating system"),
+    (frozenset({Fact.OSRT_CALLS}), "Record OS runtime calls"),
     (frozenset(), "Look for page faults"),
 ])  # fmt: skip
 def test_a_blocked_host(without: frozenset[Fact], words: str) -> None:

@@ -338,7 +338,7 @@ def _integers(rows: Sequence[_Row], *names: str) -> dict[str, Array]:
 
 # -- call stacks
 
-# Of files that belong to no installed package the name is kept (docs/decisions/0007).
+# The name of a file that belongs to no installed package is kept (docs/decisions/0007).
 _FOLDERS = re.compile(r"^.*[/\\]")
 _PYTHON_FILE = re.compile(r"[^\t\n\"<>|*?;()]{1,500}\.py")
 _FUNCTION = re.compile(r"<?[\w.]{1,200}>?")
