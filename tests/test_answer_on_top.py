@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from golden_cases import run
 from small_store import Call, Kernel, Total, write
 
@@ -30,10 +31,15 @@ def test_start_up_that_is_more_than_twice_as_large_is_said(tmp_path: Path) -> No
     assert first_line(tmp_path / "a.db").endswith("Start-up takes more: up to 70.0 %.")
 
 
-def test_without_a_finding_the_largest_part_is_said(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("dtoh", "htod", "words"), [
+    (70_000, 0, "Most GPU time goes to DtoH copies: 70.0 % (70.00 µs)."),
+    (40_000, 30_000, "The largest part of GPU time goes to DtoH copies: 40.0 % (40.00 µs)."),
+])  # fmt: skip
+def test_without_a_finding_the_largest_part_is_said(
+    dtoh: int, htod: int, words: str, tmp_path: Path
+) -> None:
     facts = {Fact.KERNEL_TOTALS, Fact.MEMORY_TOTALS}
-    totals = [
-        Total("kernel", 1, 30_000, name="k"), Total("memcpy", 1, 70_000, direction="DtoH")
-    ]  # fmt: skip
-    write(tmp_path / "t.db", *totals, holds=facts)
-    assert first_line(tmp_path / "t.db") == "Most GPU time goes to DtoH copies: 70.0 % (70.00 µs)."
+    copies = [("DtoH", dtoh), ("HtoD", htod)]
+    totals = [Total("memcpy", 1, time, direction=direction) for direction, time in copies if time]
+    write(tmp_path / "t.db", Total("kernel", 1, 30_000, name="k"), *totals, holds=facts)
+    assert first_line(tmp_path / "t.db") == words

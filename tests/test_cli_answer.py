@@ -303,7 +303,7 @@ def test_totals_and_what_has_none(tmp_path: Path) -> None:
         holds={Fact.KERNEL_TOTALS},
     )  # fmt: skip
     lines = check_size(run("totals.db", cwd=tmp_path))
-    assert lines[1] == "Most time goes to one kernel, scale: 100 ns."
+    assert lines[1] == "The largest cost is one kernel, scale: 100 ns."
     assert lines[3].startswith("Only totals per name are recorded")
     assert any(line.startswith("1. one_kernel: One kernel takes 62 % ") for line in lines)
     write(tmp_path / "calls.db", Call(0, 10), holds={Fact.API_CALLS, Fact.THREADS})

@@ -315,6 +315,8 @@ def what_holds_it_back(
 
 # How much larger start-up has to be than what the sentence names, and how it is said.
 _LARGER = 2.0
+# What is called most of the time.
+_MOST_PCT = 50.0
 _AROUND_WORDS = {
     "start_up": "Start-up takes more:",
     "tear_down": "API calls after the last GPU operation take more:",
@@ -348,7 +350,8 @@ def _sentence(row: Row) -> str:
         share = f"{row['share_pct']:.1f} % ({share})"
     if row["kind"] == SAVING:
         return f"Up to {share} could be saved: {cause}."
-    return f"Most time goes to {cause}: {share}."
+    is_most = (row["share_pct"] or 0.0) > _MOST_PCT
+    return f"{'Most time goes to' if is_most else 'The largest cost is'} {cause}: {share}."
 
 
 def _together(rows: Sequence[Row]) -> str:
@@ -489,14 +492,16 @@ def _largest_part(rows: Sequence[Row]) -> list[str]:
     if row["span_ns"]:
         largest = max(_classes(row), key=lambda each: each.time)
         verb = "passed" if largest.name in ("before", "after") else "goes to"
+        most = "Most time" if largest.share > _MOST_PCT else "The largest part of the time"
         share = f"{largest.share:.1f} % ({human(largest.time, Unit.NS)})"
-        return [f"Most time {verb} {largest.words}: {share}."]
+        return [f"{most} {verb} {largest.words}: {share}."]
     totals = {words: row[column] for column, words in _TOTALS.items() if row[column]}
     if len(totals) < 2:
         return []
     what = max(totals, key=totals.__getitem__)
     share = 100 * totals[what] / sum(totals.values())
-    return [f"Most GPU time goes to {what}: {share:.1f} % ({human(totals[what], Unit.NS)})."]
+    most = "Most GPU time" if share > _MOST_PCT else "The largest part of GPU time"
+    return [f"{most} goes to {what}: {share:.1f} % ({human(totals[what], Unit.NS)})."]
 
 
 def has_work(row: Row) -> bool:
