@@ -11,6 +11,7 @@ from typing import Any
 
 from nsysconv.importers.kineto.events import CATEGORIES
 from nsysconv.importers.nsys_sqlite import tables as nsys
+from nsysconv.importers.nsys_sqlite.cpus import TABLES as CPU_TABLES
 from nsysconv.importers.nvprof_database import tables as nvprof
 
 _STEPS = 50_000_000
@@ -51,6 +52,8 @@ def _accounts(importer: str, sql: sqlite3.Connection, included: bool) -> list[Ac
     groups: list[tuple[set[str], set[str]]] = []
     for mapping in maps:
         if mapping.source not in plain or (mapping.source in nsys.ON_REQUEST and not included):
+            continue
+        if mapping.source in CPU_TABLES:  # only rows of processes that other tables name are read
             continue
         ours, sources = {mapping.target}, {mapping.source}
         for group in [g for g in groups if g[0] & ours or g[1] & sources]:

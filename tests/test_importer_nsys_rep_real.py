@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sqlite3
 from collections.abc import Iterator
@@ -37,6 +38,7 @@ every_pair = pytest.mark.parametrize("pair", few(PAIRS, 2), ids=str)
 OF_REPORTS = frozenset({"report-not-read"})
 # Some exports lack states of threads, and those here lack chains of calls.
 NOT_EXPORTED = {"cpu_switch": {"state"}, "cpu_sample": {"name", "library"}}
+SAMPLED = re.compile(r", most samples in .*?\)(?=[;,.])")
 OF_THE_FILE = frozenset({"id", "run_id", "label", "identity", "source", "path", "sha256"})
 # Of the tables that are written, and of whichever build exported the report.
 OF_THE_EXPORTER = frozenset({"format_version", "tool_version"})
@@ -88,6 +90,8 @@ def test_the_reports_are_those_of_nvidias_export(pair: Pair, theirs: Path) -> No
     assert ours.keys() == other.keys()
     for told in (ours, other):
         del told["host_functions"]
+        for row in told["findings"]["rows"] or ():
+            row["finding"] = SAMPLED.sub(")", row["finding"])
         told["idle_host"]["rows"] = [row | {"function": None} for row in told["idle_host"]["rows"] or ()]
     assert [name for name in ours if ours[name] != other[name]] == []
 

@@ -374,8 +374,8 @@ def _gpu_rows(probe: Probe) -> list[Row]:
     if "TARGET_INFO_GPU" in probe.tables:
         id_column = "id" if "id" in probe.tables["TARGET_INFO_GPU"].columns else "deviceId"
         rows = _typed_rows(probe, "TARGET_INFO_GPU", {**_GPU_COLUMNS, "gpu_id": id_column})
-        if not has_columns(probe, "TARGET_INFO_GPU", _GPU_COLUMNS["sm_count"]):
-            # In 2021 it has names, and the older table beside it the properties of such GPUs.
+        if not any("sm_count" in row for row in rows):
+            # Until 2021 it has names, and the older table beside it the properties of such GPUs.
             older = _cuda_gpus(probe)
             rows = [
                 _common_properties([gpu for gpu in older if gpu.get("name") == row.get("name")])
