@@ -5,11 +5,15 @@ Rows, facts and notes are compared in test_workloads.py.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import NSYS, Shelf, oldest_and_newest
+from importing import changed_copy
 from workload_rows import LIMITS, NSYS_EXPORTS, File, Nsys
+
+from nsysconv import api
 
 every_file = pytest.mark.parametrize("file", oldest_and_newest(NSYS_EXPORTS), ids=str)
 
@@ -106,3 +110,19 @@ def test_diagnostics_of_known_patterns_are_notes(shelf: Shelf) -> None:
         "the profiler says: CUDA profiling might have not been started correctly.",
         "the profiler says: No CUDA events collected. Does the process use CUDA?",
     }
+
+
+def test_names_without_properties_leave_those_of_the_older_table(shelf: Shelf, tmp_path: Path) -> None:
+    """A decoded report of 2020 has all columns of TARGET_INFO_GPU; only names and buses were recorded."""
+    source = NSYS / "basic-2020.sqlite"
+    path = changed_copy(
+        source, tmp_path,
+        "CREATE TABLE TARGET_INFO_GPU (vmId, id, name, busLocation, uuid, smCount, clockRate)",
+        "INSERT INTO TARGET_INFO_GPU (vmId, id, name, busLocation) "
+        "SELECT vmId, deviceId, name, pciBusId FROM TARGET_INFO_CUDA_GPU",
+    )  # fmt: skip
+    (before,) = shelf.profile(source).rows("device")
+    assert before["sm_count"] == 108
+    with api.open(path) as opened:
+        (row,) = opened.profile.rows("device")
+    assert {**row, "profile_id": before["profile_id"]} == before
