@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import random
 import resource
@@ -18,6 +17,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+from filelock import FileLock
 from running import Ended, run
 from scenes import Scene
 
@@ -122,13 +122,10 @@ def _beside_another(
 def _in_use(temporary: Path) -> Iterator[None]:
     folder = temporary / IN_USE
     folder.mkdir()
-    descriptor = os.open(folder, os.O_RDONLY)
-    fcntl.flock(descriptor, fcntl.LOCK_EX)
-    try:
+    with FileLock(folder / ".lock"):
         yield
-        folder.rmdir()  # raises where the command has removed it
-    finally:
-        os.close(descriptor)
+        (folder / ".lock").unlink()  # raises where the command has removed it
+        folder.rmdir()
 
 
 @contextmanager
