@@ -138,8 +138,10 @@ class ExportReader:
             sparse=self._survey.is_sparse(mapping.source),
         )
         # Arithmetic on ids that are not numbers, or looking them up, would go unnoticed: such tables are
-        # guarded before their rows are copied, also if none of their rows has a name to be looked up.
-        looks_up = mapping.alias or mapping.is_joined(self._probe.tables[mapping.source], context)
+        # guarded before their rows are copied; those of OpenACC also if no row has a name to look up.
+        looks_up = mapping.source in tables.OPENACC or mapping.is_joined(
+            self._probe.tables[mapping.source], context
+        )
         if ("deviceId" in mapping.needs or looks_up) and self._survey.is_suspect(mapping.source):
             rows, notes = rows.guarded()
             self._notes += notes
