@@ -1,4 +1,4 @@
-"""The jobs that are one import of one large file each, beside baselines that read or copy the same."""
+"""Imports of one large file each, beside baselines that read or copy the same file."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ IMPORTS = {
 
 
 def run(name: str, real: Path, size: int, runs: int, setting: str) -> Group:
-    """Return the group of one import."""
+    """Measure an import of IMPORTS and its baselines; return them as a group of the page of figures."""
     which = IMPORTS[name]
     group = Group(which.title, setting)
     source = which.large(inputs.source(real, which.source, which.fixture, group.skipped), size)

@@ -363,6 +363,12 @@ def test_calls_without_a_category_are_no_zero(basic: Path, table: str) -> None:
         assert Fact.API_CALLS not in opened.profile.facts
 
 
+def test_a_mark_has_no_duration(basic: Path) -> None:
+    with api.open(basic) as opened:
+        marks = [row for row in event_rows(opened.profile, "range") if row["kind"] == "mark"]
+    assert [(row["name"], row.get("dur_ns")) for row in marks] == [("checkpoint", None)]
+
+
 def test_a_range_whose_function_has_no_name_keeps_its_message(basic: Path) -> None:
     """What takes no time is a mark then."""
     look = _columns("range", "name", "dur_ns", "kind")

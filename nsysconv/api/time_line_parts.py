@@ -19,7 +19,7 @@ _NAMES = 10
 """The most gaps, and names of each kind of events, whose parts are shown whole."""
 _MANY = 2_000
 _AROUND_NS = 1_000_000
-"""How much is shown at most before and after both ends of what has more than _MANY events."""
+"""If an event holds more than _MANY others, this much around its start and its end is shown, in ns."""
 
 
 def time_line_parts(

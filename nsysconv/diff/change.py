@@ -54,7 +54,7 @@ _DIRECTIONS: dict[Better | None, tuple[Verdict, Verdict]] = {
 
 @dataclass(frozen=True)
 class Change:
-    """Hold the values of one figure by run, on both sides, and what noise they are taken to have.
+    """Hold the values of one metric in each run of both sides, and the noise assumed for them.
 
     `half_width` is half the width of the interval of log(other / base), where each side is one run: of
     values by step, or of what runs are assumed to differ by. `noise` is that assumption: the relative
@@ -421,7 +421,7 @@ class Answer:
     def report(self, limits: Sequence[str] = (), gate: str | None = None) -> Report:
         """Return the answer as a report of one row, with the number of limits in each state.
 
-        `gate` is what the limits come to, which is said first; None: there are none.
+        `gate` is the result of all limits, printed first; None: no limits.
         """
         change = None if self.failure else self.change
         before, after = change.means if change else (None, None)
@@ -506,7 +506,7 @@ def outlier_run_notes(side: str, values: Sequence[float], names: Sequence[str]) 
 def run_order_notes(
     base: Sequence[Sequence[int | None]], other: Sequence[Sequence[int | None]]
 ) -> Iterator[Note]:
-    """Yield a note where all runs of one side were recorded before the other's; none of fewer than four.
+    """Yield a note if all runs of one side were recorded before the other's, with four runs or more.
 
     A run is a list with the time of recording of each of its profiles, in ns since 1970.
     """

@@ -44,7 +44,7 @@ _TIME = Column("time_ns", Unit.NS, "Time that the answer is about.", better="les
 
 @dataclass(frozen=True)
 class ProfileAnswers:
-    """Hold what a comparison needs of one profile; `step_names`: the pattern of the names of steps."""
+    """Hold the reports, samples and accounts of one profile; `step_names` is the pattern of its steps."""
 
     ref: ProfileRef
     properties: Properties
@@ -68,7 +68,7 @@ class ProfileAnswers:
 
 @dataclass(frozen=True)
 class SideAnswers:
-    """Hold what a comparison needs of the profiles of one side, by run, and notes on unreadable files.
+    """Hold the answers of all profiles of one side, run by run, and notes on files that were not read.
 
     `in_order`: the runs are a series, the newest last.
     """
