@@ -17,10 +17,10 @@ COUNT = 4000
 @pytest.fixture
 def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A trace of chunks of a thousandth of what they are otherwise."""
-    monkeypatch.setattr(traces, "_FIRST_BYTES", 1 << 10)
-    monkeypatch.setattr(traces, "_BLOCK_BYTES", 1 << 13)
-    monkeypatch.setattr(traces, "_EVENT_BYTES", 1 << 15)
-    monkeypatch.setattr(traces, "_READ_BYTES", 1 << 10)
+    monkeypatch.setattr(traces, "FIRST_BYTES", 1 << 10)
+    monkeypatch.setattr(traces, "BLOCK_BYTES", 1 << 13)
+    monkeypatch.setattr(traces, "EVENT_BYTES", 1 << 15)
+    monkeypatch.setattr(traces, "READ_BYTES", 1 << 10)
     events = [{"ph": "X", "cat": "cpu_op", "name": f"op {n}", "ts": n} for n in range(COUNT)]
     path = tmp_path / "trace.json"
     path.write_text(json.dumps({"traceEvents": events, "after": 1}))

@@ -380,8 +380,8 @@ def test_arrays_of_events_in_several_chunks_are_joined(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packed: bool
 ) -> None:
     """The border of two arrays stands in the middle of many chunks."""
-    monkeypatch.setattr(trace, "_FIRST_BYTES", 1 << 12)
-    monkeypatch.setattr(trace, "_BLOCK_BYTES", 1 << 14)
+    monkeypatch.setattr(trace, "FIRST_BYTES", 1 << 12)
+    monkeypatch.setattr(trace, "BLOCK_BYTES", 1 << 14)
     half = b",".join([KERNEL, CALL] * 1_000)
     content = HEAD + half + b'], "traceEvents": [' + half + TAIL
     found = _found(tmp_path, gzip.compress(content, 1) if packed else content)
@@ -458,7 +458,7 @@ def test_bytes_after_block_of_compressed_trace_are_noted(
 ) -> None:
     """What is read at once ends where the compressed data does."""
     packed = gzip.compress(_trace(KERNEL, CALL))
-    monkeypatch.setattr(trace, "_READ_BYTES", len(packed))
+    monkeypatch.setattr(trace, "READ_BYTES", len(packed))
     found = _found(tmp_path, packed + b"more")
     assert (found.notes["trailing-data"], found.notes["trace-truncated"]) == (1, 0)
 
@@ -625,8 +625,8 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def for_workers(large: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The same, read by worker processes in very many chunks."""
     monkeypatch.setattr(decode, "_ALONE_BYTES", 0)
-    monkeypatch.setattr(trace, "_FIRST_BYTES", 1 << 14)
-    monkeypatch.setattr(trace, "_BLOCK_BYTES", 1 << 16)
+    monkeypatch.setattr(trace, "FIRST_BYTES", 1 << 14)
+    monkeypatch.setattr(trace, "BLOCK_BYTES", 1 << 16)
     return large
 
 
@@ -702,8 +702,8 @@ def test_no_folder_is_left_behind_by_an_error(
 
 def _in_small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decode, "_ALONE_BYTES", 0)
-    monkeypatch.setattr(trace, "_FIRST_BYTES", 1 << 12)
-    monkeypatch.setattr(trace, "_BLOCK_BYTES", 1 << 13)
+    monkeypatch.setattr(trace, "FIRST_BYTES", 1 << 12)
+    monkeypatch.setattr(trace, "BLOCK_BYTES", 1 << 13)
 
 
 @pytest.mark.parametrize("path", few(WHOLE_FIXTURES, 2), ids=name_of)
@@ -740,7 +740,7 @@ def test_damaged_trace_reads_the_same_in_small_chunks(
     content = _trace(*[KERNEL, CALL] * 200, bad, *[KERNEL, CALL] * 100, bad, *[KERNEL, CALL] * 100)
     source = tmp_path / "trace.json"
     source.write_bytes(gzip.compress(content) if packed else content)
-    monkeypatch.setattr(trace, "_READ_BYTES", 1 << 12)
+    monkeypatch.setattr(trace, "READ_BYTES", 1 << 12)
     _in_small_chunks(monkeypatch)
     (file,) = api.import_files([source], tmp_path / "store.db").files
     (imported,) = file.imported

@@ -97,8 +97,8 @@ def test_ranks_told_apart_by_texts(
     """Two processes in one run, whose operations are linked to none but their own calls."""
     order, pids, small = way
     if small:
-        monkeypatch.setattr("nsysconv.importers.kineto.trace._FIRST_BYTES", 1 << 10)
-        monkeypatch.setattr("nsysconv.importers.kineto.trace._BLOCK_BYTES", 1 << 10)
+        monkeypatch.setattr("nsysconv.importers.kineto.trace.FIRST_BYTES", 1 << 10)
+        monkeypatch.setattr("nsysconv.importers.kineto.trace.BLOCK_BYTES", 1 << 10)
     events = _ranks(SPELLINGS[spelling], pids)
     path = _write(tmp_path / "merged.json", order(events))
     nsysconv.import_files([path], tmp_path / "store.db")

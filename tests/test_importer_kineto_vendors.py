@@ -390,8 +390,8 @@ def test_merged_processes_have_sizes_of_their_own_calls_and_no_rank(merged: Merg
 @pytest.fixture
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """A few events in each chunk of a trace."""
-    monkeypatch.setattr("nsysconv.importers.kineto.trace._FIRST_BYTES", 1 << 10)
-    monkeypatch.setattr("nsysconv.importers.kineto.trace._BLOCK_BYTES", 1 << 10)
+    monkeypatch.setattr("nsysconv.importers.kineto.trace.FIRST_BYTES", 1 << 10)
+    monkeypatch.setattr("nsysconv.importers.kineto.trace.BLOCK_BYTES", 1 << 10)
 
 
 @pytest.mark.usefixtures("small_chunks")

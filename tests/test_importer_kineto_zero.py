@@ -27,7 +27,7 @@ Event = dict[str, Any]
 @pytest.fixture(autouse=True)
 def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Chunks of an event or two."""
-    for name in ("_FIRST_BYTES", "_BLOCK_BYTES", "_READ_BYTES"):
+    for name in ("FIRST_BYTES", "BLOCK_BYTES", "READ_BYTES"):
         monkeypatch.setattr(traces, name, 1 << 8)
 
 

@@ -41,14 +41,14 @@ _LIST = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[")
 _ARRAY_END = re.compile(rb"\}\s*(?:,\s*)?\](?=\s*(?:,\s*\"|\}|$))")
 _SPACE = b" \t\r\n"
 # The first chunk is small: its rows are written while larger ones are decoded.
-_FIRST_BYTES = 1 << 20
-_BLOCK_BYTES = 1 << 23
+FIRST_BYTES = 1 << 20
+BLOCK_BYTES = 1 << 23
 # A chunk of a plain file is at most this part of what is left: workers are to finish at the same time.
 _LAST_PARTS = 8
-_READ_BYTES = 1 << 20
+READ_BYTES = 1 << 20
 # A file without events up to the first limit is no trace, and a text without a border up to the second no
 # event: to see what is wrong with a text takes 20 times its size.
-_LIMIT_BYTES, _EVENT_BYTES = 1 << 27, 1 << 25
+_LIMIT_BYTES, EVENT_BYTES = 1 << 27, 1 << 25
 _WINDOW_BYTES = 1 << 13
 # Damaged text before the events is searched up to here.
 _HEAD_BYTES = 1 << 24
@@ -106,41 +106,41 @@ class Trace:
             yield from self._cut_blocks() if is_gzip else self._cut_file(file)
 
     def _cut_blocks(self) -> Iterator[ChunkText]:
-        at_end, size = False, _FIRST_BYTES
+        at_end, size = False, FIRST_BYTES
         while not at_end:
             at_end = self._fill(size)
             border = None if at_end else _last_border(self._buffer)
             if border is not None:
                 yield self._cut(*border)
-                size = _BLOCK_BYTES
+                size = BLOCK_BYTES
             elif at_end:
                 yield from self._cut_end()
-            elif len(self._buffer) > _EVENT_BYTES:
+            elif len(self._buffer) > EVENT_BYTES:
                 yield from self._cut_end_or_fail()
                 return
             else:
-                size = len(self._buffer) + _BLOCK_BYTES
+                size = len(self._buffer) + BLOCK_BYTES
 
     def _cut_file(self, file: BinaryIO) -> Iterator[ChunkText]:
         """Cut a plain file: only windows around the cuts are read, workers read the rest."""
         file_size = file.seek(0, os.SEEK_END)
-        size, cut_end = _FIRST_BYTES, self._cut_end
+        size, cut_end = FIRST_BYTES, self._cut_end
         while self.offset + size < file_size:
             border = self._border_before(file, self.offset + size)
             if border is None:
-                if size == _EVENT_BYTES:
+                if size == EVENT_BYTES:
                     cut_end = self._cut_end_or_fail
                     break
-                size = min(size + _BLOCK_BYTES, _EVENT_BYTES)
+                size = min(size + BLOCK_BYTES, EVENT_BYTES)
                 continue
             end, next_start = border
             chunk = ChunkText(self.offset, end - self.offset)
             self.offset = next_start
             last_size = (file_size - next_start) // _LAST_PARTS
-            size = min(max(last_size, _FIRST_BYTES), _BLOCK_BYTES)
+            size = min(max(last_size, FIRST_BYTES), BLOCK_BYTES)
             yield chunk
         file.seek(self.offset)
-        self._buffer = file.read(_EVENT_BYTES)
+        self._buffer = file.read(EVENT_BYTES)
         yield from cut_end()
 
     def _border_before(self, file: BinaryIO, limit: int) -> tuple[int, int] | None:
@@ -181,7 +181,7 @@ class Trace:
 
     def _read_head(self) -> bool:
         """Read up to the array of events; return whether there is one."""
-        size = _READ_BYTES
+        size = READ_BYTES
         while True:
             at_end = self._fill(size)
             as_list = _LIST.match(self._buffer)
@@ -192,7 +192,7 @@ class Trace:
             if begin or at_end or len(self._buffer) > (_HEAD_BYTES if keys else _LIMIT_BYTES):
                 begin = begin or next(filter(_is_likely_outer, keys), None)
                 break
-            size = len(self._buffer) + _BLOCK_BYTES
+            size = len(self._buffer) + BLOCK_BYTES
         if begin is None:
             self.head, self._buffer = self._buffer, b""
             self.lost_bytes = 0
@@ -249,7 +249,7 @@ class Trace:
     def _inflate(self, file: BinaryIO) -> Iterator[bytes]:
         """Yield the content of a gzip file of one or several members, as far as it can be inflated."""
         inflater = None
-        while block := file.read(_READ_BYTES):
+        while block := file.read(READ_BYTES):
             while block:
                 if inflater is None:
                     block = block.lstrip(b"\0")
@@ -260,11 +260,11 @@ class Trace:
                         return
                     inflater = isal_zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
                 try:
-                    text = inflater.decompress(block, _READ_BYTES)
+                    text = inflater.decompress(block, READ_BYTES)
                     if text:
                         yield text
                     while inflater.unconsumed_tail and not inflater.eof:
-                        yield inflater.decompress(inflater.unconsumed_tail, _READ_BYTES)
+                        yield inflater.decompress(inflater.unconsumed_tail, READ_BYTES)
                 except (isal_zlib.IsalError, zlib.error) as error:  # type: ignore[misc]
                     self.gzip_damage = str(error)
                     return
@@ -317,7 +317,7 @@ def _is_gzip(file: BinaryIO) -> bool:
 
 
 def _read_blocks(file: BinaryIO) -> Iterator[bytes]:
-    while block := file.read(_READ_BYTES):
+    while block := file.read(READ_BYTES):
         yield block
 
 
