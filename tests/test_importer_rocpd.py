@@ -210,6 +210,12 @@ TRAPS = {
                                  lambda profile: profile.row_count("memcpy"), 7)
        for table in ("event", "info_agent", "info_kernel_symbol", "string", "info_thread", "track",
                      "region", "kernel_dispatch")},
+    # So does a missing column of a table that is joined.
+    **{f"no {table}.{column}": Trap(
+        (f"ALTER TABLE rocpd_{table}$ RENAME COLUMN {column} TO other",), {},
+        lambda profile: profile.row_count("memcpy"), 7)
+       for table, column in (("event", "stack_id"), ("event", "category_id"), ("event", "id"),
+                             ("track", "pid"), ("track", "id"), ("info_kernel_symbol", "id"))},
 }  # fmt: skip
 
 

@@ -141,7 +141,7 @@ def test_paces_of_ranges_and_of_their_projections() -> None:
 
 LANES = (st.sampled_from("fg"), st.integers(1, 2), st.integers(0, 1))
 TIMES = st.lists(
-    st.tuples(*LANES, st.integers(0, 60), st.integers(0, 40)),
+    st.tuples(*LANES, st.integers(1, 61), st.integers(0, 40)),  # 0 and 0 would be no time
     min_size=1, max_size=14, unique_by=lambda each: each[:4],
 )  # fmt: skip
 

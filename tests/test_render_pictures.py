@@ -337,6 +337,7 @@ def test_each_report_of_a_profile_shows_itself(name: str) -> None:
         "ranges": NSYS / "ranges-3.28.1.sqlite",
         "operators": FIXTURES / "kineto" / "recorded-plain.json.gz",
         "memory": NSYS / "cpu_side-3.28.1.sqlite",
+        "memory_holders": FIXTURES / "pytorch_snapshot" / "training.pickle",
         "modules": FIXTURES / "kineto" / "recorded-training.json.gz",
     }
     source = sources.get(name, TWO_GPUS)

@@ -82,7 +82,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     (("import", "large.sqlite", "-o", "new.db"), 0),
     (("import", "full.db", "old.db", "-o", "new.db"), 0),
     (("export", "large.sqlite", "--to", "chrome", "-o", "out.json"), 0),
-    (("export", "large.sqlite", "--to", "parquet", "-o", "out"), -700_000),
+    (("export", "large.sqlite", "--to", "parquet", "-o", "out"), -900_000),
     (("report", "large.sqlite", "timeline_events", "-o", "out.csv"), 0),
     (("report", "full.db", "-o", "out.html"), -700_000),
 ], 2), ids=lambda each: " ".join(each) if isinstance(each, tuple) else str(each))  # fmt: skip

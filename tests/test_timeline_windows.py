@@ -123,7 +123,7 @@ def _report(name: str, *rows: Row, part: Slice) -> list[dict[str, Any]]:
 
 # -- against instants
 
-moment = st.integers(0, 60)
+moment = st.integers(1, 60)  # 0 with a length of 0 would be no time
 spans = st.tuples(moment, st.integers(0, 12)).map(lambda pair: (pair[0], pair[0] + pair[1]))
 
 
@@ -135,7 +135,7 @@ def programs(draw: st.DrawFn) -> list[Row]:
         kind = draw(st.sampled_from((Kernel, Kernel, Memcpy, Memset)))
         rows.append(kind(start, end, number + 1, draw(st.sampled_from((7, 8)))))
         if draw(st.booleans()):
-            begun = draw(st.integers(0, start))
+            begun = draw(st.integers(1, start))
             rows.append(Call(begun, begun + draw(st.integers(0, 5)), number + 1))
     if draw(st.booleans()):
         rows.append(Overhead(*draw(spans)))

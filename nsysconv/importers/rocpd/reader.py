@@ -171,8 +171,8 @@ class RocpdReader(RocpdSurvey):
         found: dict[str, list[Row]] = {"range": [], "collective": [], "operator": []}
         # The name of a region of markers is the function; what the program called it is in the event.
         message = (
-            "CASE WHEN typeof(event.extdata) = 'text' AND json_valid(event.extdata) "
-            "THEN json_extract(event.extdata, '$.message') END"
+            "CASE WHEN typeof({0}) = 'text' AND json_valid({0}) "
+            "THEN json_extract({0}, '$.message') END"
         )
         bad = 0
         for table, start, end in (("region", "start", "end"), ("sample", "timestamp", "timestamp")):
@@ -181,9 +181,11 @@ class RocpdReader(RocpdSurvey):
                 continue
             names = (start, end, "pid", "tid", "name_id")
             cells = ", ".join(self._file.cell(table, name) for name in names)
+            of_event = self._file.joined_cell(table, "event", "category_id")
+            said_in = message.format(self._file.joined_cell(table, "event", "extdata"))
             for begin, after, pid, tid, name_id, category, said in self._probe.iterate(
-                f"SELECT {cells}, event.category_id, {message} FROM {self._file.source(table)} "
-                f"WHERE event.category_id IN ({listed})"
+                f"SELECT {cells}, {of_event}, {said_in} FROM {self._file.source(table)} "
+                f"WHERE {of_event} IN ({listed})"
             ):
                 times, function = self._interval(begin, after), self._functions.get(name_id, "")
                 bad += times is None
@@ -411,8 +413,8 @@ class RocpdReader(RocpdSurvey):
         if not self._file.columns("region"):
             return 0
         known = ", ".join(map(str, self._categories)) or "NULL"
-        has_events = "event_id" in self._file.columns("region") and self._file.columns("event")
-        which = f"coalesce(event.category_id NOT IN ({known}), 1)" if has_events else "1"
+        category = self._file.joined_cell("region", "event", "category_id")
+        which = f"coalesce({category} NOT IN ({known}), 1)"
         sql = f"SELECT count(*) FROM {self._file.source('region')} WHERE {which}"
         return int(self._probe.select(sql)[0][0])
 

@@ -41,7 +41,7 @@ class SuffixTables:
         """Return a table as `row`, joined with its events and tracks."""
         source = f"{self.name(table)} AS row"
         for name in ("event", "track"):
-            if f"{name}_id" in self.columns(table) and "id" in self.columns(name):
+            if self._joins(table, name):
                 source += f" LEFT JOIN {self.name(name)} AS {name} ON {name}.id = row.{name}_id"
         return source
 
@@ -49,8 +49,15 @@ class SuffixTables:
         """Return a column of `source`, which may be that of the track, as SQL."""
         if name in self.columns(table):
             return f'row."{name}"'
-        is_tracked = "track_id" in self.columns(table) and name in self.columns("track")
-        return f"track.{name}" if is_tracked else "NULL"
+        return self.joined_cell(table, "track", name)
+
+    def joined_cell(self, table: str, other: str, name: str) -> str:
+        """Return a column of the event or the track of each row of `source`, as SQL."""
+        is_there = self._joins(table, other) and name in self.columns(other)
+        return f"{other}.{name}" if is_there else "NULL"
+
+    def _joins(self, table: str, other: str) -> bool:
+        return f"{other}_id" in self.columns(table) and "id" in self.columns(other)
 
     def rows(self, table: str, *names: str, where: str = "1") -> Iterator[tuple[Any, ...]]:
         """Yield rows of a table, with NULL in columns that are not there."""

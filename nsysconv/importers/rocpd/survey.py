@@ -191,6 +191,9 @@ class RocpdSurvey:
         tids = {number: tid for number, (tid, _) in self._tids.items()}
         directions = self._file.texts(self._file.used(COPY, "name_id"))
         by_stream = any(number > 0 for number in self._file.used(KERNEL, "stream_id"))
+        joined = {"event": "event", "track": "track"}
+        if self._symbols:
+            joined["symbol"] = "info_kernel_symbol"
         return tables.RocpdContext(
             zero=self._zero,
             suffix=self._suffix,
@@ -202,9 +205,9 @@ class RocpdSurvey:
             symbols=self._symbol_ids,
             directions={number: rocm.direction(text) for number, text in directions.items()},
             stream="stream_id" if by_stream else "queue_id",
-            joins=frozenset(
-                [name for name in ("event", "track") if self._file.columns(name)]
-                + (["symbol"] if self._symbols else [])
-            ),
-            sizes=frozenset(self._file.columns("info_kernel_symbol")),
+            joins={
+                alias: columns
+                for alias, table in joined.items()
+                if "id" in (columns := frozenset(self._file.columns(table)))
+            },
         )

@@ -41,8 +41,7 @@ class RocpdContext(sqlite_mapping.MappingContext):
     `suffix` ends all names of tables. `pids`: numbers of processes by the file's ids, `tids` of threads
     likewise; None: they are the same. `only_gpu`: the GPU of copies that name none. `layers`: the layer
     of API calls by category. `directions`: the code of a direction by the id of its name. `stream`: the
-    column that is shown as stream. `joins`: of event, track and symbol those that the file has. `sizes`:
-    the columns of symbols.
+    column that is shown as stream. `joins`: the columns that the file has of event, track and symbol.
     """
 
     suffix: str
@@ -54,8 +53,7 @@ class RocpdContext(sqlite_mapping.MappingContext):
     symbols: SymbolIds
     directions: Mapping[int, int]
     stream: str
-    joins: frozenset[str]
-    sizes: frozenset[str]
+    joins: Mapping[str, frozenset[str]]
 
 
 RocpdMapping = sqlite_mapping.TableMapping[RocpdContext]
@@ -64,7 +62,7 @@ _Columns = dict[str, Expression]
 
 def _of(context: RocpdContext, alias: str, name: str) -> Expression:
     # A column of a table that is joined under this name; NULL if the file lacks it.
-    if alias not in context.joins:
+    if name not in context.joins.get(alias, ()):
         return sa.null()
     return sa.literal_column(f"{alias}.{name}", sa.BigInteger)
 
@@ -143,8 +141,6 @@ def _kernel(c: SourceColumns, context: RocpdContext) -> _Columns:
 
 def _size(context: RocpdContext, name: str) -> Expression:
     # A size that a kernel symbol has; NULL if the file lacks it.
-    if name not in context.sizes:
-        return sa.null()
     size = _of(context, "symbol", name)
     is_number = sa.func.typeof(size) == sa.literal_column("'integer'")
     return sa.case((is_number & (size >= 0), size))
