@@ -60,8 +60,8 @@ def trace(source: Path, megabytes: int, suffix: str = "", *, metadata: bool = Fa
 
 
 def nvprof(source: Path, rows: int) -> Path:
-    """Return a GPU trace that nvprof printed, CSV, repeated."""
-    return _made(repeat_log.generate, source, f"{rows}", ".csv", rows)
+    """Return a GPU trace that nvprof printed, CSV or text, repeated."""
+    return _made(repeat_log.generate, source, f"{rows}", source.suffix, rows)
 
 
 def rocpd(source: Path, kernels: int) -> Path:

@@ -33,6 +33,7 @@ class Import:
 # an INSERT; the defaults of `to_sql` are measured, too. Both write through Python's `sqlite3`; through
 # SQLAlchemy, the other way that pandas offers, the same took more than twice as long.
 FASTER = "pandas read_csv + to_sql, 1000 rows an INSERT"
+COLUMNS = "pandas read_csv of columns + to_sql, 1000 rows an INSERT"
 RAW = "raw INSERT … SELECT"
 PYTHON, FAST = "protobuf in pure Python", "protobuf in C (upb)"
 IMPORTS = {
@@ -43,6 +44,12 @@ IMPORTS = {
         {FASTER: ("pandas_to_sql_multi", True, None),
          "pandas read_csv + to_sql": ("pandas_to_sql", True, None)},
         (Bar("as fast", 5, FASTER, why="nvprof-traces"), Bar("MB", 300))),
+    # No public one is known that is large enough to be named.
+    "nvprof_text": Import(
+        "nvprof GPU traces (text)", "import of a GPU trace of text",
+        "", "nvprof_log/basic-gpu-trace.txt", inputs.nvprof, 640_000, "M rows",
+        {COLUMNS: ("pandas_text_to_sql", True, None)},
+        (Bar("s", 8), Bar("as fast", 2, COLUMNS), Bar("MB", 300))),
     # It would be repeated; the public ones hold kernels alone.
     "rocpd": Import(
         "rocpd databases", "import of a rocpd database",

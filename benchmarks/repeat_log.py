@@ -1,11 +1,12 @@
-"""Write a large GPU trace of nvprof (`--print-gpu-trace --csv`): a given one, repeated.
+"""Write a large GPU trace of nvprof (`--print-gpu-trace`, CSV or text): a given one, repeated.
 
 What it promises:
 
 * the fewest whole copies of the rows that hold so many; banner, header and units are there once;
 * starts are later by the extent of the trace from copy to copy, and correlation ids are others, in names
   and in their own column; everything else of a row is kept to the letter;
-* one copy is the trace itself; memory is that of the trace and of a copy.
+* one copy is the trace itself, but that text has all starts in ms, of as many digits as it needs;
+* memory is that of the trace and of a copy.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
 from pathlib import Path
 
-HEADER = b'"Start","Duration"'
+HEADERS = (b'"Start","Duration"', b"   Start  Duration")
 UNITS = {b"s": Decimal(1), b"ms": Decimal("1e-3"), b"us": Decimal("1e-6"), b"ns": Decimal("1e-9")}
 # Behind a kernel's name, and in a column of its own: the last one, which older logs lack.
-_ID = re.compile(rb'(?<= \[)\d+(?=\]"(?:,\d+)?\s*$)|(?<=",)\d+(?=\s*$)')
+_ID = re.compile(rb'(?<= \[)\d+(?=\]"?(?:,\d+)?\s*$)|(?<=",)\d+(?=\s*$)')
+_CELL = re.compile(rb"([0-9.]+)([a-z]+)$")
 
 
 @dataclass(frozen=True)
@@ -28,34 +30,49 @@ class Trace:
     head: list[bytes]
     rows: list[bytes]
     tail: list[bytes]
+    is_text: bool
 
     @classmethod
     def of(cls, path: Path) -> Trace:
         """Take a trace apart."""
         lines = path.read_bytes().splitlines(keepends=True)
-        first = next(n for n, line in enumerate(lines) if line.startswith(HEADER)) + 2
-        end = first
+        header = next(n for n, line in enumerate(lines) if line.startswith(HEADERS))
+        is_text = lines[header].startswith(HEADERS[1])
+        first = end = header + (1 if is_text else 2)
         # The last row may be cut.
-        while end < len(lines) and lines[end][:1].isdigit() and lines[end].endswith(b"\n"):
+        while end < len(lines) and lines[end].lstrip()[:1].isdigit() and lines[end].endswith(b"\n"):
             end += 1
-        return cls(lines[:first], lines[first:end], lines[end:])
+        return cls(lines[:first], lines[first:end], lines[end:], is_text)
+
+    def times(self, row: bytes) -> tuple[Decimal, Decimal, bytes]:
+        """Return start and duration of a row in the unit of starts, and what is behind the start."""
+        if self.is_text:
+            cells = row.split(None, 1)[0], row.split(None, 2)[1]
+            start, duration = (
+                Decimal(found[1].decode()) * UNITS[found[2]] / UNITS[b"ms"] if found else Decimal(0)
+                for found in map(_CELL.match, cells)
+            )
+            return start, duration, row[row.index(cells[0]) + len(cells[0]) :]
+        start_unit, duration_unit = (UNITS[unit] for unit in self.head[-1].split(b",")[:2])
+        start, duration, _ = row.split(b",", 2)
+        scale = duration_unit / start_unit
+        return Decimal(start.decode()), Decimal(duration.decode()) * scale, row[len(start) :]
 
     def steps(self) -> tuple[Decimal, int]:
         """Return by how much starts, in their unit, and ids grow from copy to copy."""
-        start_unit, duration_unit = (UNITS[unit] for unit in self.head[-1].split(b",")[:2])
-        cells = [[Decimal(cell.decode()) for cell in row.split(b",")[:2]] for row in self.rows]
-        end = max(start + duration * duration_unit / start_unit for start, duration in cells)
-        extent = (end - min(start for start, _ in cells)).quantize(cells[0][0], ROUND_CEILING)
+        times = [self.times(row)[:2] for row in self.rows]
+        extent = max(start + duration for start, duration in times) - min(start for start, _ in times)
         ids = [int(number) for row in self.rows for number in _ID.findall(row)]
-        return extent, max(ids, default=0) + 1
+        return extent.quantize(times[0][0], ROUND_CEILING), max(ids, default=0) + 1
 
     def copy(self, number: int, extent: Decimal, ids: int) -> bytes:
         """Return one copy of the rows; copy 0 is the original."""
         rows = []
         for row in self.rows:
-            start, rest = row.split(b",", 1)
+            start, _, rest = self.times(row)
             rest = _ID.sub(lambda found: b"%d" % (int(found[0]) + number * ids), rest)
-            rows.append(str(Decimal(start.decode()) + number * extent).encode() + b"," + rest)
+            unit = "ms" if self.is_text else ""
+            rows.append(f"{start + number * extent}{unit}".encode() + rest)
         return b"".join(rows)
 
 

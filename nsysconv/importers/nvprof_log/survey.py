@@ -36,7 +36,8 @@ UNITS: dict[str, int] = {
 """Units -> how many ns, bytes, bytes per second or percent one of them is."""
 
 _VALUE = re.compile(r"\s*(-?[0-9][0-9.,]*(?:[eE][+-]?[0-9]{1,3})?)\s*([A-Za-zµ%/]*)\s*$")
-_LARGEST = 1 << 62
+LARGEST = 1 << 62
+"""No larger value is a number."""
 _GROUP = 3
 
 
@@ -71,7 +72,7 @@ def _scaled(text: str, unit: str) -> tuple[int, int, int] | None:
         return None
     digits, exponent = number
     scale, parts = scale * 10 ** max(exponent, 0), 10 ** max(-exponent, 0)
-    if max(abs(digits), 1) * scale > _LARGEST * parts:
+    if max(abs(digits), 1) * scale > LARGEST * parts:
         return None
     return digits, scale, parts
 

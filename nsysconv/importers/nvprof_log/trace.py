@@ -1,6 +1,6 @@
 """Traces of nvprof: printed rows to cells, in the background, and cells to rows of event tables.
 
-CSV is parsed many rows at once where all of it is as nvprof writes it, everything else row by row.
+Many rows are parsed at once where all of them are as nvprof writes them, everything else row by row.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +17,14 @@ import pyarrow as pa
 from pyarrow import csv
 
 from nsysconv import codes
+from nsysconv.importers.nvprof_log.columns import (
+    DELIMITER,
+    INTEGERS,
+    ROLES,
+    TRIPLES,
+    PrintedRows,
+    csv_types,
+)
 from nsysconv.importers.nvprof_log.survey import UNITS, PrintedTable, measured, spelled
 from nsysconv.importers.nvprof_log.totals import split_number
 from nsysconv.importers.printed.lines import RowSpan, read_span
@@ -35,39 +42,14 @@ from nsysconv.importers.printed.trace import (
     TraceRows,
     correlation_ids,
     encode_texts,
-    encoded_column,
     map_texts,
     read_csv,
     table_cells,
     used_codes,
 )
 from nsysconv.importers.probe import Probe
-from nsysconv.report import MISSING
+from nsysconv.report import MISSING, edges_and_data, number_beginnings
 
-# Columns of CSV -> their roles; in text, grid and block are one column each.
-_ROLES = {
-    **{
-        name: name.lower()
-        for name in ("Start", "Throughput", "Device", "Context", "Stream", "Name")
-    },
-    **{f"{name} {axis}": f"{name}_{axis}".lower() for name in ("Grid", "Block") for axis in "XYZ"},
-    "Duration": "dur",
-    "Registers Per Thread": "registers",
-    "Static SMem": "static",
-    "Dynamic SMem": "dynamic",
-    "Size": "bytes",
-    "SrcMemType": "src_kind",
-    "DstMemType": "dst_kind",
-    "Src Dev": "src_device",
-    "Dst Dev": "dst_device",
-    "Correlation_ID": "correlation",
-    "Unified Memory": "migrated",
-    "Virtual Address": "address",
-}
-_TRIPLES = {
-    f"{name} Size": [f"{name}_{axis}".lower() for axis in "XYZ"] for name in ("Grid", "Block")
-}
-_INTEGERS = (*chain(*_TRIPLES.values()), "registers", "correlation")
 _TRIPLE = re.compile(r"\((\d+) (\d+) (\d+)\)$")
 _GAP = re.compile(r"\s{2,}")
 _NAME_BEHIND_NAME = re.compile(r"\s{2,}\[Unified Memory ")
@@ -77,13 +59,6 @@ _SAMPLE_BYTES = 1 << 20
 _SAMPLE_LINES = 200
 _USUAL_STEP = 1e-6
 _USUAL_CHARACTERS = frozenset("0123456789.")
-
-
-_ARROW_TYPES = {
-    **dict.fromkeys(QUANTITIES, pa.float64()),
-    **dict.fromkeys(_INTEGERS, pa.int64()),
-    "name": pa.string(),
-}
 
 # -- from printed rows to cells
 
@@ -104,9 +79,11 @@ class TraceReader:
     def __post_init__(self) -> None:
         """Prepare what the header says of all rows."""
         self._delimiter = self.table.header.delimiter
-        self._units = {_ROLES.get(name, name): unit for name, unit in self.table.units.items()}
+        self._units = {ROLES.get(name, name): unit for name, unit in self.table.units.items()}
         self._scales = {role: UNITS.get(self._units.get(role, ""), 1) for role in QUANTITIES}
         self._steps: dict[str, float] = {}
+        columns = self.table.header.columns
+        self._text = None if self._delimiter else PrintedRows(columns)
 
     def cells(self) -> Iterator[tuple[TraceCells, int]]:
         """Yield rows, and up to which byte the file is read."""
@@ -142,46 +119,46 @@ class TraceReader:
         if not data.isascii():
             data = data.decode("utf-8", "replace").encode()
         odd: list[str] = []
-        many = self._csv_cells(data, odd) if self._delimiter else None
+        many = self._many_cells(data, odd)
         if many is None:
             return [self._row_cells(self._rows(span.line, enumerate(data.decode().split("\n"))))]
         return [many, self._row_cells(self._rows(span.line, _numbered_lines(odd, data)))]
 
     # -- many rows at once
 
-    def _csv_cells(self, data: bytes, odd: list[str]) -> TraceCells | None:
+    def _many_cells(self, data: bytes, odd: list[str]) -> TraceCells | None:
         # None if a cell is not what nvprof writes there. `odd` gets the rows with more or fewer cells.
-        text = pa.dictionary(pa.int32(), pa.string())
-        roles = [_ROLES.get(name, name) for name in self.table.header.columns]
-        types = {role: _ARROW_TYPES.get(role, text) for role in roles}
-
         def skip(row: csv.InvalidRow) -> str:
             odd.append(row.text)
             return "skip"
 
-        table = read_csv(data, types, self._delimiter, is_utf8=True, on_odd_row=skip)
-        if table is None or not self._is_regular(table):
+        text = self._text
+        cells = text.csv(data) if text else data
+        if cells is None:
             return None
+        delimiter = DELIMITER if text else self._delimiter
+        types = text.types if text else csv_types(self.table.header.columns)
+        table = read_csv(cells, types, delimiter, quotes=not text, is_utf8=True, on_odd_row=skip)
+        if table is None or table["start"].null_count or table["name"].null_count:
+            return None
+        names, launches = split_numbers(table["name"].combine_chunks())
+        table = table.drop_columns(["name"])
+        many = text.cells(table) if text else self._csv_cells(table)
+        return many and replace(
+            many,
+            integers={**many.integers, "launch": launches},
+            texts={**many.texts, "name": names},
+        )
+
+    def _csv_cells(self, table: pa.Table) -> TraceCells | None:
+        # None if a quantity is in no unit that is known.
+        for role in set(QUANTITIES) & set(table.column_names):
+            if self._units.get(role) not in UNITS and table[role].null_count < table.num_rows:
+                return None
         steps = {
             role: self._steps.get(role, self._scales[role] * _USUAL_STEP) for role in QUANTITIES
         }
-        names, launches = split_numbers(table["name"].combine_chunks())
-        cells = table_cells(table.drop_columns(["name"]), self._scales, steps, self._units)
-        return replace(
-            cells,
-            integers={**cells.integers, "launch": launches},
-            texts={**cells.texts, "name": names},
-        )
-
-    def _is_regular(self, table: pa.Table) -> bool:
-        # All rows say when and what, in units that are known.
-        if table["start"].null_count or table["name"].null_count:
-            return False
-        return all(
-            self._units.get(role) in UNITS or table[role].null_count == table.num_rows
-            for role in QUANTITIES
-            if role in table.column_names
-        )
+        return table_cells(table, self._scales, steps, self._units)
 
     # -- row by row
 
@@ -201,9 +178,9 @@ class TraceReader:
         if len(cells) != len(columns):
             return None
         row = {
-            _ROLES.get(name, name): cell.strip() for name, cell in zip(columns, cells, strict=True)
+            ROLES.get(name, name): cell.strip() for name, cell in zip(columns, cells, strict=True)
         }
-        for name, roles in _TRIPLES.items():
+        for name, roles in TRIPLES.items():
             if triple := _TRIPLE.match(row.pop(name, "")):
                 row.update(zip(roles, triple.groups(), strict=True))
         return {role: cell for role, cell in row.items() if cell not in EMPTY_CELLS}
@@ -240,14 +217,14 @@ class TraceReader:
             quantities[role], steps[role] = columns[:, 0], columns[:, 1]
         integers = {
             role: np.array([_integer(row.get(role)) for row in rows], np.int64)
-            for role in roles & set(_INTEGERS)
+            for role in roles & set(INTEGERS)
         }
         names = [split_number(row["name"]) for row in rows]
         launches = [MISSING if number is None else number for _, number in names]
         integers["launch"] = np.array(launches, np.int64)
         texts = {
             role: encode_texts([row.get(role) for row in rows])
-            for role in roles - {"name", *QUANTITIES, *_INTEGERS}
+            for role in roles - {"name", *QUANTITIES, *INTEGERS}
         }
         texts["name"] = encode_texts([name for name, _ in names])
         return TraceCells(len(rows), quantities, steps, integers, texts, self._units)
@@ -258,13 +235,17 @@ def _parsed(future: Future[list[TraceCells]], end: int) -> Iterator[tuple[TraceC
 
 
 def _numbered_lines(lines: Iterable[str], data: bytes) -> Iterator[tuple[int, str]]:
-    # Lines that occur in this order in a piece, and how many there are before each.
-    place = number = 0
+    # Lines that occur in this order in a piece, and how many there are before each. Arrow ends rows at a
+    # carriage return, too.
+    data = b"\n" + data + b"\n"
+    ends = data.replace(b"\r", b"\n")
+    place, number = 0, -1
     for line in lines:
-        start = data.find(line.encode(), place)
-        number += data.count(b"\n", place, start) if start >= 0 else 0
-        place = max(place, start)
-        yield number, line
+        start = ends.find(b"\n%b\n" % line.encode(), place)
+        if start >= 0:
+            number += data.count(b"\n", place, start + 1)
+            place = start + 1
+        yield max(number, 0), line
 
 
 def _integer(cell: str | None) -> int:
@@ -278,10 +259,8 @@ def split_numbers(names: pa.StringArray) -> tuple[EncodedTexts, Array]:
     `names` has no nulls. Digits are read from the names' bytes, all names at once, from the last one on:
     to match them with a regular expression takes as long as all the rest.
     """
-    # A column of texts of Arrow: the bytes of all texts one after the other, and where each of them ends.
-    _, offsets, data = names.buffers()
-    edges = np.frombuffer(offsets, np.int32)[names.offset : names.offset + len(names) + 1]
-    text = np.frombuffer(data or b"\0", np.uint8)
+    edges, data = edges_and_data(names)
+    text = np.frombuffer(data if data.size else b"\0", np.uint8)
     is_long = np.diff(edges) >= len(" [0]")
     rows = np.flatnonzero(is_long & (text[edges[1:] - 1] == ord("]")))
     # `digit` is, for each of these rows, the byte that is read next; it moves to the left as long as that
@@ -298,15 +277,8 @@ def split_numbers(names: pa.StringArray) -> tuple[EncodedTexts, Array]:
     ends[rows] = digit[has_number] - 1
     launches = np.full(len(names), MISSING)
     launches[rows] = number[has_number]
-    # The same bytes are cut anew: names and what was taken off them alternate, 2n texts of which every
-    # other one is null by the validity bitmap. So no byte is copied.
-    alternating = np.append(np.stack([edges[:-1], ends], axis=1).ravel(), edges[-1])
-    every_other = np.full(len(names) // 4 + 1, 0b01010101, np.uint8)
-    texts = pa.StringArray.from_buffers(
-        2 * len(names), pa.py_buffer(alternating), data, pa.py_buffer(every_other)
-    )
-    encoded = encoded_column(texts.dictionary_encode())
-    return EncodedTexts(encoded.codes[::2], encoded.values), launches
+    numbers, differing = number_beginnings(names, ends)
+    return EncodedTexts(numbers, differing.to_pylist()), launches
 
 
 # -- from cells to rows of event tables

@@ -143,19 +143,24 @@ def read_csv(
     types: Mapping[str, pa.DataType],
     delimiter: str,
     *,
+    quotes: bool = True,
     is_utf8: bool = False,
     on_odd_row: Callable[[csv.InvalidRow], str] | None = None,
 ) -> pa.Table | None:
     """Return rows of CSV as columns of these types, or None where a cell is not of its type.
 
-    `is_utf8` says that `data` has been checked. `on_odd_row` is called with rows that have more or fewer
-    cells, and returns "skip" or "error".
+    `quotes` says whether cells may be in quotes, `is_utf8` that `data` has been checked. `on_odd_row` is
+    called with rows that have more or fewer cells, and returns "skip" or "error".
     """
     try:
         return csv.read_csv(
             pa.BufferReader(data),
             csv.ReadOptions(use_threads=False, column_names=list(types), block_size=_BLOCK_BYTES),
-            csv.ParseOptions(delimiter=delimiter, invalid_row_handler=on_odd_row),
+            csv.ParseOptions(
+                delimiter=delimiter,
+                quote_char='"' if quotes else False,
+                invalid_row_handler=on_odd_row,
+            ),
             csv.ConvertOptions(
                 column_types=types,
                 null_values=list(EMPTY_CELLS),
