@@ -123,6 +123,23 @@ def test_a_device_that_waits_for_another_says_so() -> None:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize(("name", "until", "said"), [
+    ("cudaMemcpy", 60, "; 35.00 µs of it during cudaMemcpy"),
+    ("cudaMemcpy", 50, ""),  # less than half of 60 µs
+    ("cudaFree", 95, "; 60.00 µs of it during cudaFree"),
+    ("cudaDeviceSynchronize", 95, ""),  # waits for the work, and is not what it waits for
+    ("cudaMemcpyAsync", 95, ""),
+])  # fmt: skip
+def test_the_call_during_which_work_was_queued(name: str, until: int, said: str) -> None:
+    """Queued from 25 to 85 µs."""
+    rows = [Call(0, 2, 1), Kernel(5, 20, 1), Call(20, 25, 2), Call(25, until, 3, name=name),
+            Kernel(85, 100, 2)]  # fmt: skip
+    rows = [row._replace(start=1000 * row.start, end=1000 * row.end) for row in rows]
+    with opened(*rows) as profile:
+        found = {row["rule"]: row["finding"] for row in profile.report("findings").rows()}
+    assert found["queue_wait"].endswith(f" before operations of stream 7{said}.")
+
+
 def test_on_two_processes_equal_numbers_are_two_calls() -> None:
     """The same correlation ids and streams in another process name other work."""
     other = [row._replace(pid=2) for row in RECORDED]

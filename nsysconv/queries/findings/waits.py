@@ -173,8 +173,26 @@ def queue_wait(scene: Scene) -> Found | None:
     gaps, of_gaps = scene.gaps, parts(scene.timeline, scene.gaps)
     cost, until = of_gaps[_QUEUE], gaps.end - of_gaps[_UNKNOWN]
     when = partial(union, until - cost, until)
-    details = {"stream": _stream_of(scene, gaps, cost), "blocked": _blocker(scene, gaps, of_gaps)}
+    details = {
+        "stream": _stream_of(scene, gaps, cost),
+        "call": _call_meanwhile(scene, when(), time),
+        "blocked": _blocker(scene, gaps, of_gaps),
+    }
     return replace(measured, details=details, when=when, **costliest_gap(scene, gaps, cost))
+
+
+def _call_meanwhile(scene: Scene, queued: Union, time: int) -> str:
+    # The clause names the function that ran for half of the time or more, of those that wait for other
+    # work, or make it wait.
+    calls = scene.timeline.calls
+    which = scene.calls_named(called("blocking_copy", "allocation", "free"))
+    group, (names,) = factorize(calls.name_id[which])
+    spent = sums(group, queued.covered(calls.start[which], calls.end[which]), len(names))
+    if not len(names) or 2 * int(spent.max()) < time:
+        return ""
+    top = int(spent.argmax())
+    name = scene.timeline.call_names[int(names[top])]
+    return f"; {human(int(spent[top]), Unit.NS)} of it during {name}"
 
 
 def _blocker(scene: Scene, gaps: Gaps, of_gaps: Array) -> str:
