@@ -6,6 +6,7 @@ raw_copy     what SQLite itself needs to copy the columns that nsysconv keeps, t
              Of several files into one.
 pandas_sums  what most scripts do: pandas.read_sql of kernels and API calls, group by name, sum; one file
              after the other.
+pandas_range_sums  the same of one file, and of its NVTX ranges.
 json_load    what most scripts do with a Kineto trace: json.load, sum of the kernels' durations.
 json_load_nogc  the same with Python's cyclic garbage collection off, which new objects keep busy.
 hta_parse    HolisticTraceAnalysis's parser of one trace; needs an environment of its own (peers.py).
@@ -14,6 +15,7 @@ pandas_to_sql  what most scripts do with a CSV of nvprof: pandas.read_csv of all
 pandas_to_parquet  what most scripts do to get a database into Parquet: pandas.read_sql of a table
              (kernels and API calls of a store), DataFrame.to_parquet with zstd.
 pandas_to_sql_multi  the same with method="multi", 1000 rows an INSERT: a tenth faster.
+pandas_text_to_sql  the same of text in columns, which two blanks separate; cells stay as printed.
 msgspec_operators  the operators of a Kineto trace by name: msgspec, which decodes names, categories and
              durations alone, pandas.DataFrame, group by name, sum.
 pandas_operators  the same of a store: pandas.read_sql of operators, API calls and kernels, group by name,
@@ -219,6 +221,19 @@ def _event(row: sqlite3.Row, category: str, name: str, args: dict[str, object]) 
     }
 
 
+def pandas_range_sums(source: Path) -> None:
+    """Sum kernel, API and range time by name; texts of ranges as they were recorded."""
+    import pandas as pd
+
+    pandas_sums(source)
+    connection = sqlite3.connect(f"file:{source}?mode=ro&immutable=1", uri=True)
+    select = ("SELECT start, end, coalesce(text, value) AS name FROM NVTX_EVENTS "
+              "LEFT JOIN StringIds ON StringIds.id = textId WHERE end IS NOT NULL")  # fmt: skip
+    rows = pd.read_sql(select, connection)
+    sums = (rows["end"] - rows["start"]).groupby(rows["name"]).agg(["count", "sum"])
+    print(sums.sort_values("sum", ascending=False).head(3).to_string())
+
+
 def pandas_sums(*sources: Path) -> None:
     """Sum kernel and API time by name, of each file."""
     import pandas as pd
@@ -336,6 +351,17 @@ def pandas_to_sql_multi(source: Path, target: Path) -> None:
     pandas_to_sql(source, target, rows_an_insert=1000)
 
 
+def pandas_text_to_sql(source: Path, target: Path) -> None:
+    """Write all columns of a GPU trace of text, cells as they are printed, many rows an INSERT."""
+    import pandas as pd
+
+    with source.open(encoding="utf-8") as file:
+        header = next(number for number, line in enumerate(file) if line.startswith("   Start"))
+    frame = pd.read_csv(source, skiprows=header, sep=r"\s{2,}", engine="python", skipinitialspace=True)
+    with closing(sqlite3.connect(target)) as connection:
+        frame.to_sql("gpu_trace", connection, index=False, method="multi", chunksize=1000)
+
+
 def pandas_to_parquet(source: Path, target: Path) -> None:
     """Write kernels and API calls, a file each."""
     import pandas as pd
@@ -349,9 +375,10 @@ def pandas_to_parquet(source: Path, target: Path) -> None:
 
 BASELINES = {
     function.__name__: function
-    for function in (raw_copy, pandas_sums, json_load, json_load_nogc, msgspec_operators,
-                     pandas_operators, hta_parse, pandas_to_sql, pandas_to_sql_multi, pandas_to_parquet,
-                     chrome_loop, rocpd_copy, xplane_python, xplane_upb, pandas_steps, pandas_quantiles)
+    for function in (raw_copy, pandas_sums, pandas_range_sums, json_load, json_load_nogc,
+                     msgspec_operators, pandas_operators, hta_parse, pandas_to_sql, pandas_to_sql_multi,
+                     pandas_text_to_sql, pandas_to_parquet, chrome_loop, rocpd_copy, xplane_python,
+                     xplane_upb, pandas_steps, pandas_quantiles)
 }
 
 if __name__ == "__main__":

@@ -18,7 +18,8 @@ SMALL = inputs.FIXTURES / "nsys" / "basic-3.25.0.sqlite"
 COPY = "raw ATTACH + INSERT … SELECT"
 ANSWER, CORE_REPORTS = "nsysconv STORE", "nsysconv report core"
 PANDAS = "pandas read_sql + groupby"
-RANGES = "nvtx_gpu_proj_sum"
+WITH_RANGES = f"{PANDAS}, ranges too"
+RANGES = "ranges"
 WARM, SUMMARY = "nsys-ai warm", "nsys-ai summary"
 # Below these, a command is what it takes to start, which has bars of its own; those of reports are set
 # for the largest size.
@@ -38,7 +39,7 @@ class Export:
     ranges: bool = True
 
 
-# With 5 ranges a kernel, 5 M kernels would take reports 6 GB.
+# With 5 ranges a kernel, 5 M kernels would take pandas 12 GB.
 EXPORTS = (
     Export("no ranges", "hpcgroup+pipit__perlmutter-cloverleaf-cuda.sqlite", "nsys/graphs-3.24.0.sqlite",
            5_000_000, ranges=False),
@@ -87,8 +88,12 @@ def of_source(kind: Export, source: Path, kernels: int, runs: int, *, with_peer:
         command = [*NSYSCONV, "report", str(target), *names, "-o", str(answers)]
         return Side(f"nsysconv report {' '.join(names)}".rstrip(), command, (answers,))
 
-    def at_most(limit: float, why: str) -> list[Bar]:
-        return [Bar("times", limit, PANDAS, why)] if kernels >= LEAST_REPORTED else []
+    peer = WITH_RANGES if kind.ranges else PANDAS
+
+    def at_most(limit: float, with_ranges: float, why: str) -> list[Bar]:
+        if kind.ranges:
+            return [Bar("times", with_ranges, peer, "ranges")] if kernels >= LEAST_IMPORTED else []
+        return [Bar("times", limit, peer, why)] if kernels >= LEAST_REPORTED else []
 
     imports = in_turn([
         Side("nsysconv import", [*NSYSCONV, "import", str(source), "-o", str(store)], (store,)),
@@ -98,19 +103,21 @@ def of_source(kind: Export, source: Path, kernels: int, runs: int, *, with_peer:
     stored, in_place, answer, *rest = in_turn([
         report(store, "core"), report(source, "core"),
         Side(ANSWER, [*NSYSCONV, str(store), "-f", "json", "-o", str(answers)], (answers,)),
-        Side(PANDAS, baseline("pandas_sums", source)),
+        Side(peer, baseline("pandas_range_sums" if kind.ranges else "pandas_sums", source)),
         *([summary] if with_peer else []), *([report(store, RANGES)] if kind.ranges else []),
     ], runs)  # fmt: skip
     sums, ranges = (rest[:-1], rest[-1:]) if kind.ranges else (rest, [])
     why = "import-of-exports"
+    memory = [Bar("MB", 600, why="ranges")] if kind.ranges and kernels >= LEAST_IMPORTED else []
     jobs = [
         job("import of an export", imports, Bar("MB", 110, why=why),
             *([Bar("times", 2, COPY, why)] if kernels >= LEAST_IMPORTED else [])),
-        job("core reports from the store", [stored, *sums], *at_most(0.35, "reports")),
-        job("core reports from the file", [in_place, *sums], *at_most(0.4, "reports")),
+        job("core reports from the store", [stored, *sums], *at_most(0.35, 0.2, "reports"),
+            *memory),
+        job("core reports from the file", [in_place, *sums], *at_most(0.4, 0.3, "reports")),
         job("summary and findings from the store", [answer, stored],
             *([Bar("times", 0.8, CORE_REPORTS, "reports")] if kernels >= LEAST_REPORTED else [])),
-        *(job("ranges on the GPU from the store", [each, sums[0]], *at_most(0.35, "ranges-on-the-gpu"))
+        *(job("ranges as a tree from the store", [each, sums[0]], *at_most(0.35, 0.35, "ranges"))
           for each in ranges),
     ]  # fmt: skip
     for path in (store, raw, answers, *(caches(source) if with_peer else ())):

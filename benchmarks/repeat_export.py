@@ -7,6 +7,7 @@ What it promises:
   names, devices, settings and diagnostics are there once;
 * correlations, keys and other ids that link rows are others in each copy; 0, which means no id, null,
   names, threads, streams, graph nodes and handles of events are kept;
+* so are the numbers of operators in texts of PyTorch's `emit_nvtx`, as in a program that ran longer;
 * the session ends later by as much as the last copy, so that no event lies outside of it.
 """
 
@@ -23,6 +24,7 @@ IDS = ("correlationId", "rangeId", "eventSyncId", "id")
 KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
 # Parts of samples, which have their times in another table.
 PARTS = ("SAMPLING_CALLCHAINS",)
+TEXT, OPERATOR = "text", ", op_id = "
 # What the profiler says about itself.
 ONCE = ("DIAGNOSTIC_EVENT",)
 # NVTX: names of categories and domains.
@@ -80,6 +82,7 @@ def generate(target: Path, source: Path, kernels: int) -> int:
             values = ", ".join(
                 f'iif("{column}" > 0, "{column}" + k * {step[column]}, "{column}")' if column in IDS
                 else f'"{column}" + k * {step[column]}' if column in TIMES or is_key
+                else f"replace({column}, '{OPERATOR}', '{OPERATOR}' || k)" if column == TEXT
                 else f'"{column}"'
                 for column, is_key in columns.items()
             )  # fmt: skip
