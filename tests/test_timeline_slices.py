@@ -391,11 +391,20 @@ def test_a_process_without_the_nth_is_out() -> None:
     assert cells("processes pid", *rows, part=Slice(range="r#2")) == [1]
 
 
+def test_a_range_is_named_without_the_arguments_of_pytorch_or_with_them() -> None:
+    rows = (Range(0, 10, "aten::mm, op_id = 1"), Range(20, 35, "aten::mm, op_id = 2"), Kernel(0, 50))
+    found = [cell("overview window_ns", *rows, part=Slice(range=text)) for text in
+             ("aten::mm", "aten::mm#2", "aten::mm#*", "aten::mm, op_id = 2")]  # fmt: skip
+    assert found == [10, 15, 25, 15]
+    hint = refused(*rows, range="aten::m").hint
+    assert "aten::mm" in hint and "op_id" not in hint
+
+
 def test_of_many_ranges_the_nearest_are_named() -> None:
-    rows = [Range(number, number + 1, f"aten::mm, op_id = {number}") for number in range(1000)]
-    said = refused(*rows, Kernel(0, 1), range="aten::m").hint.splitlines()
+    rows = [Range(number, number + 1, f"batch {number}") for number in range(1000)]
+    said = refused(*rows, Kernel(0, 1), range="batc").hint.splitlines()
     assert len(said) <= 5
-    assert said[1].startswith("  aten::mm, op_id = ")
+    assert said[1].startswith("  batch ")
     assert "1,000" in said[-1]
 
 

@@ -19,7 +19,7 @@ from nsysconv.diff.rows import BOTH, RowPair
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
 from nsysconv.report import MISSING, Column, Report, Unit, human
-from nsysconv.timeline.annotations import operators, ranges
+from nsysconv.timeline.annotations import exact_ranges, operators
 from nsysconv.timeline.arrays import Array, counts, factorize, sums
 from nsysconv.timeline.range_names import group_name, split_name
 from nsysconv.timeline.timeline import Timeline
@@ -236,7 +236,7 @@ def _count(numbers: Sequence[int], times: int) -> bool:
 
 
 def _range_names(timeline: Timeline) -> Iterator[tuple[str, int]]:
-    for spans in (ranges(timeline), operators(timeline)):
+    for spans in (exact_ranges(timeline), operators(timeline)):
         spans = spans.take(timeline.holds(spans))
         often = counts(spans.name, len(spans.names)).tolist()
         yield from ((name, n) for name, n in zip(spans.names, often, strict=True) if n)

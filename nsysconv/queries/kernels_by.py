@@ -23,7 +23,7 @@ from nsysconv.queries.contract import Array, ColumnValues, Request, View
 from nsysconv.queries.event_lanes import NO_NAME, kernel_ids_of
 from nsysconv.queries.stats.cuda_names import ranges_around
 from nsysconv.report import Column, Unit
-from nsysconv.timeline.annotations import ranges, shown_ranges
+from nsysconv.timeline.annotations import exact_ranges, shown_ranges
 from nsysconv.timeline.arrays import factorize, grouped_statistics, percent, sums
 from nsysconv.timeline.steps import steps_of_kernels
 from nsysconv.timeline.timeline import Timeline
@@ -94,7 +94,7 @@ def by_range(timeline: Timeline, request: Request) -> ColumnValues:
     """Return one row per process, range and name, ranges with most kernel time first."""
     if Fact.RANGES not in timeline.profile.facts:
         raise NotRecorded("kernels:by=range", [Fact.RANGES])
-    spans, shown = ranges(timeline), shown_ranges(timeline, request.range_names)
+    spans, shown = exact_ranges(timeline), shown_ranges(timeline, request.range_names)
     names = np.full(len(spans.names) + 1, -1, np.int64)
     names[spans.name] = shown.name
     of_row = np.full(timeline.profile.row_count("kernel"), -1, np.int64)

@@ -38,7 +38,7 @@ from nsysconv.timeline.annotations import (
 from nsysconv.timeline.arrays import counts, grouped_statistics, sums
 from nsysconv.timeline.events import Spans
 from nsysconv.timeline.projection import Projection, launches_outside, projection
-from nsysconv.timeline.range_names import GROUPED, group_spans, split_name
+from nsysconv.timeline.range_names import GROUPED, group_spans
 from nsysconv.timeline.step_rules import resolved
 from nsysconv.timeline.timeline import Timeline
 
@@ -191,9 +191,8 @@ RANGES = Query(
 
 def _spans(timeline: Timeline, range_names: str, *, operators_too: bool) -> Spans:
     """Return the ranges, named with their domains, and on request the operators as ranges."""
-    spans, recorded = shown_ranges(timeline, range_names), ranges(timeline)
-    called = np.array([split_name(text).has_arguments for text in recorded.names], bool)
-    spans = replace(spans, kind=np.where(called[recorded.name], _CALLED, spans.kind))
+    spans = shown_ranges(timeline, range_names)
+    spans = replace(spans, kind=np.where(ranges(timeline).called, _CALLED, spans.kind))
     spans = unclosed_apart(timeline, spans)
     if not operators_too:
         return spans

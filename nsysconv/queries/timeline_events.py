@@ -22,7 +22,7 @@ from nsysconv.queries.event_lanes import (
 )
 from nsysconv.report import MISSING, Column, Unit
 from nsysconv.threads import cached_property
-from nsysconv.timeline.annotations import operators, ranges, shown_operators, shown_ranges
+from nsysconv.timeline.annotations import exact_ranges, operators, shown_operators, shown_ranges
 from nsysconv.timeline.arrays import by_group, distinct, factorize, indices, take
 from nsysconv.timeline.events import EVENT_KINDS, OpKind, Spans
 from nsysconv.timeline.intervals import Union, union
@@ -290,7 +290,7 @@ def _calls(timeline: Timeline, shown: _Shown, limit: int) -> _Events:
 
 def _spans(timeline: Timeline, shown: _Shown, kind: str, request: Request) -> _Events:
     spans, grouped = (
-        (ranges(timeline), shown_ranges(timeline, request.range_names))
+        (exact_ranges(timeline), shown_ranges(timeline, request.range_names))
         if kind == "range"
         else (operators(timeline), shown_operators(timeline, request.range_names))
     )

@@ -6,6 +6,7 @@ What is the same for every database is here; `sqlite/connection.py` and `postgre
 from __future__ import annotations
 
 import json
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -21,12 +22,14 @@ from sqlalchemy.sql import visitors
 
 from nsysconv import schema
 from nsysconv.errors import InputError, NsysconvError
-from nsysconv.report import Unit, array_of, values_of
+from nsysconv.report import Unit, array_of, edges_and_data, number_beginnings, values_of
 from nsysconv.threads import Threads
 
 # An Arrow batch has so many rows. Small batches stay in the cache: 1,024 to 4,096 were the fastest of
 # 2^10 … 2^16.
 _EVENT_BATCH_ROWS = 2048
+# So many batches of texts are numbered in Python.
+_FEW_BATCHES = 32
 # SQLite's driver takes a column's type from the first batch; small tables fit into one.
 _SMALL_BATCH_ROWS = 1 << 17
 
@@ -188,20 +191,26 @@ class Connection(ABC):
             for batch in reader_of(statement):
                 yield [_int64(column) for column in batch.columns]
 
-    def texts(self, sql: Sql) -> TextColumn:
-        """Return the rows of a query of an id and a text that is not null."""
+    def texts(self, sql: Sql, separators: Sequence[str] = ()) -> TextColumn:
+        """Return the rows of a query of an id and a text that is not null.
+
+        Of a text that holds a separator only what is up to the first one's end.
+        """
         numbers_of_cells: dict[Any, int] = {}
         ids, numbers = [np.empty(0, np.int64)], [np.empty(0, np.int32)]
+        wanted = [separator.encode() for separator in separators]
         with self._statement(sql) as statement:
             for batch in reader_of(statement):
                 if not batch.num_rows:
                     continue
+                numbered = _few_texts if len(ids) <= _FEW_BATCHES else _many_texts
+                cells, places = numbered(batch.column(1), wanted)
                 new_numbers = [
-                    numbers_of_cells.setdefault(cell, len(numbers_of_cells))
-                    for cell in _cells(batch.column(1))
+                    numbers_of_cells.setdefault(cell, len(numbers_of_cells)) for cell in cells
                 ]
-                ids.append(_int64(batch.column(0)))
-                numbers.append(np.array(new_numbers, np.int32))
+                # A copy: the driver's own batch is larger.
+                ids.append(_int64(batch.column(0)).astype(np.int64))
+                numbers.append(np.array(new_numbers, np.int32)[places])
         texts = [_text(cell) if isinstance(cell, bytes) else cell for cell in numbers_of_cells]
         return TextColumn(np.concatenate(ids), np.concatenate(numbers), texts)
 
@@ -347,14 +356,46 @@ def _text(raw: bytes) -> str:
     return raw.decode("utf-8", "replace")
 
 
-def _cells(column: pa.Array) -> Iterator[Any]:
+# Each of these returns cells, texts as bytes, and where among them that of each row is.
+
+
+def _few_texts(
+    column: pa.Array, separators: Sequence[bytes]
+) -> tuple[Sequence[Any], np.ndarray | slice]:
     if not pa.types.is_string(column.type):
-        return iter(column.to_pylist())
-    _, places, data = column.buffers()
-    first = 4 * column.offset
-    edges = np.frombuffer(places, np.int32, len(column) + 1, first).tolist()
-    raw = b"" if data is None else data.to_pybytes()
-    return (raw[low:high] for low, high in pairwise(edges))
+        return column.to_pylist(), slice(None)
+    edges, data = edges_and_data(column)
+    raw = data.to_pybytes()
+    cells = [raw[low:high] for low, high in pairwise(edges.tolist())]
+    if separators:
+        firsts = map(re.compile(b"|".join(map(re.escape, separators))).search, cells)
+        cells = [c[: found.end()] if found else c for c, found in zip(cells, firsts, strict=True)]
+    return cells, slice(None)
+
+
+def _many_texts(
+    column: pa.Array, separators: Sequence[bytes]
+) -> tuple[Sequence[Any], np.ndarray | slice]:
+    # Arrow takes a tenth of the time, but to load what it needs as long as Python for 100,000 texts.
+    if not pa.types.is_string(column.type):
+        return _few_texts(column, separators)
+    numbers, differing = number_beginnings(column, _ends(column, separators))
+    return _few_texts(differing, ())[0], numbers
+
+
+def _ends(column: pa.Array, separators: Sequence[bytes]) -> np.ndarray:
+    # Where in the column's data each text ends, or the first separator in it.
+    import pyarrow.compute as pc
+
+    edges, _ = edges_and_data(column)
+    ends, first = edges[1:].copy(), np.diff(edges)
+    raw = column.view(pa.binary())
+    for separator in separators:
+        at = values_of(pc.find_substring(raw, separator))
+        earlier = (at >= 0) & (at < first)
+        first = np.where(earlier, at, first)
+        ends = np.where(earlier, edges[:-1] + at + len(separator), ends)
+    return ends
 
 
 def run_with(statement: adbc.AdbcStatement, rows: pa.Table) -> None:
@@ -468,3 +509,79 @@ def _with_nulls(values: pa.Array, is_null: pa.Array) -> pa.Array:
     bitmap = pa.py_buffer(np.packbits(valid, bitorder="little"))
     buffers = [bitmap, *values.buffers()[1:]]
     return pa.Array.from_buffers(values.type, len(values), buffers, offset=values.offset)
+
+
+# -- columns in memory
+
+
+class TooManyRowsError(Exception):
+    """More rows came than there are numbers for them."""
+
+
+class ColumnPart:
+    """Consecutive rows of a column, filled in order by one thread."""
+
+    def __init__(self, room: np.ndarray) -> None:
+        """Fill the preallocated array `room`."""
+        self._given = self._room = room
+        self._count = 0
+        self._only: int | None = None  # the one value of all rows so far
+
+    def add(self, values: np.ndarray) -> None:
+        """Append int32 or int64 values, at least one. Raises TooManyRowsError where there is no room."""
+        begin, self._count = self._count, self._count + len(values)
+        if self._count > len(self._given):
+            raise TooManyRowsError
+        if begin == 0:
+            self._only = int(values[0])
+        if self._only is not None:
+            if (values == self._only).all():
+                return
+            self._spell_out(begin)
+        self._put(begin, values)
+
+    def values(self) -> np.ndarray:
+        """Return the values; where all are equal, a broadcast array."""
+        if self._count and self._only is not None:
+            return np.broadcast_to(np.int64(self._only), self._count)
+        return self._room[: self._count]
+
+    def fills_slice(self) -> bool:
+        """Return whether the materialized values fill the preallocated slice exactly."""
+        if self._only is not None:
+            self._spell_out(self._count)
+        return self._room is self._given and self._count == len(self._given)
+
+    def _spell_out(self, count: int) -> None:
+        if self._only is not None:
+            self._put(0, np.full(count, self._only))
+            self._only = None
+
+    def _put(self, begin: int, values: np.ndarray) -> None:
+        place = slice(begin, begin + len(values))
+        self._room[place] = values
+        narrowed = self._room.itemsize < values.itemsize
+        if narrowed and not (self._room[place] == values).all():
+            self._room = self._room.astype(np.int64)
+            self._room[place] = values
+
+
+class ColumnBuilder:
+    """A column of as many rows as the sizes of its parts add up to, or fewer."""
+
+    def __init__(self, sizes: Sequence[int], dtype: type[np.signedinteger]) -> None:
+        """Allocate parts of these sizes; memory that is never written costs nothing."""
+        self._whole = np.empty(sum(sizes), dtype)
+        edges = np.cumsum([0, *sizes]).tolist()
+        self.parts = [ColumnPart(self._whole[low:high]) for low, high in pairwise(edges)]
+
+    def finished(self) -> np.ndarray:
+        """Return the column: of the given type where all values fit, else int64."""
+        pieces = [piece for part in self.parts if len(piece := part.values())]
+        if not pieces:
+            return self._whole[:0]
+        if all(piece.strides == (0,) and piece[0] == pieces[0][0] for piece in pieces):
+            return np.broadcast_to(pieces[0][0], sum(map(len, pieces)))
+        # Every part is asked: one that holds a constant spells it out when it is.
+        filled = [part.fills_slice() for part in self.parts]
+        return self._whole if all(filled) else np.concatenate([p.values() for p in self.parts])

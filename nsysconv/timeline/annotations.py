@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,43 +13,71 @@ from nsysconv import codes
 from nsysconv.report import MISSING
 from nsysconv.store.read import Profile
 from nsysconv.store.text_tests import begins
-from nsysconv.timeline.arrays import Array, among, factorize, take
+from nsysconv.timeline.arrays import Array, among, factorize, indices, take
 from nsysconv.timeline.events import Spans, has_time
-from nsysconv.timeline.range_names import GROUPED, group_spans
+from nsysconv.timeline.range_names import GROUPED, SEPARATORS, group_spans, split_name
 from nsysconv.timeline.timeline import Timeline, cached_whole
 
 PUSH_POP, START_END = (codes.RANGE_KINDS.index(kind) for kind in ("push_pop", "start_end"))
 OPERATOR, PYTHON_FUNCTION, DIRECTIVE, LIBRARY_CALL = range(len(codes.OPERATOR_KINDS))
+_OF_RANGES = ("start_ns", "dur_ns", "pid", "tid", "kind", "domain_id")
 _NO_TEXT, _NO_NAME, _UNCLOSED = "[no text]", "[no name]", " [never closed]"
 # What a pattern begins with that a database may look for: no sign that means something to one, and none
 # with which texts begin that stand for missing ones.
 _BEGINNING = re.compile(r"\A[A-Za-z0-9 _#.:-]+")
 
 
+@dataclass(frozen=True)
+class Ranges(Spans):
+    """Ranges; `called` are operators: their texts have the arguments that `emit_nvtx` appends."""
+
+    called: Array
+
+
 @cached_whole
-def ranges(timeline: Timeline) -> Spans:
+def ranges(timeline: Timeline) -> Ranges:
     """Return the ranges of a profile that have a length: push/pop and start/end, but no marks.
 
-    Those outside a slice, too: what nests, nests whole. `Timeline.holds` says which are in it.
+    Those outside a slice, too: what nests, nests whole. `Timeline.holds` says which are in it. Names are
+    without the arguments that `emit_nvtx` appends, which differ in each range; `exact_ranges` has them.
     """
     profile = timeline.profile
-    names = ("start_ns", "dur_ns", "pid", "tid", "kind", "domain_id", "name_id")
-    column = profile.columns("range", names)
+    column = profile.columns("range", _OF_RANGES)
     long = (column["kind"] == PUSH_POP) | (column["kind"] == START_END)
     kept = long & (column["start_ns"] != MISSING)
-    start, dur, pid, tid, kind, domain, name_id = (take(column[name], kept) for name in names)
-    rows = np.flatnonzero(kept)
-    unclosed = dur == MISSING
+    rows = indices(kept)
+    start, dur, pid, tid, kind, domain = (take(column[name], kept) for name in _OF_RANGES)
+    column.clear()
+    profile.release("range", _OF_RANGES)
+    unclosed, end = np.flatnonzero(dur == MISSING), start + dur
+    end[unclosed] = start[unclosed]
     last = profile.attributes["recording_ns"]
-    closing = int((start + np.where(unclosed, 0, dur)).max(initial=0)) if last is None else last
-    end = start + np.where(unclosed, np.maximum(closing - start, 0), dur)
-    name, texts = _number_texts(profile, name_id)
-    unnamed = name_id == MISSING
-    if unnamed.any():
-        name = name.copy()
-        name[unnamed], texts = _number_own_texts(profile, rows[unnamed], texts)
-    domain = np.where(domain == MISSING, 0, domain)
-    return Spans(start, end, pid, tid, kind, domain, rows, name, texts)
+    closing = int(end.max(initial=0)) if last is None else last
+    end[unclosed] = np.maximum(end[unclosed], closing)
+    del dur
+    number, texts = _texts_of_ranges(profile, rows, SEPARATORS)
+    parts = [split_name(text) for text in texts]
+    numbers: dict[str, int] = {}
+    merged = [numbers.setdefault(part.name, len(numbers)) for part in parts]
+    called = take(np.array([part.has_arguments for part in parts], bool), number)
+    name = take(np.array(merged, np.int32), number)
+    if (domain == MISSING).any():
+        domain = (
+            np.where(domain == MISSING, 0, domain)
+            if (domain > 0).any()
+            else np.broadcast_to(0, len(rows))
+        )
+    return Ranges(start, end, pid, tid, kind, domain, rows, name, tuple(numbers), called)
+
+
+@cached_whole
+def exact_ranges(timeline: Timeline) -> Ranges:
+    """Return the same, with the texts that were recorded as their names."""
+    spans = ranges(timeline)
+    if not spans.called.any():
+        return spans
+    name, names = _texts_of_ranges(timeline.profile, spans.row)
+    return replace(spans, name=name, names=names)
 
 
 @cached_whole
@@ -68,8 +96,9 @@ def operators(timeline: Timeline) -> Spans:
 @cached_whole
 def shown_ranges(timeline: Timeline, range_names: str) -> Spans:
     """Return the ranges, named as RANGE_NAMES says, and `domain:name` those of a named domain."""
-    found = ranges(timeline)
-    return _prefix_domains(timeline, group_spans(found) if range_names == GROUPED else found)
+    if range_names == GROUPED:
+        return _prefix_domains(timeline, group_spans(ranges(timeline)))
+    return _prefix_domains(timeline, exact_ranges(timeline))
 
 
 def unclosed_apart(timeline: Timeline, spans: Spans) -> Spans:
@@ -134,9 +163,10 @@ def count_named(timeline: Timeline, pattern: str) -> dict[int, int]:
             counts.update(spans.pid[named(timeline, spans, pattern)].tolist())
         return dict(counts)
     known = profile.names_that(begins(beginning)).items()
-    names = np.array(sorted(i for i, text in known if fits(text)), np.int64)
-    own = profile.texts("range", "text", begins(beginning))
-    rows = own.ids[np.array([bool(fits(text)) for text in own.texts], bool)[own.numbers]]
+    names = np.array(sorted(i for i, text in known if fits(split_name(text).name)), np.int64)
+    own = profile.texts("range", "text", begins(beginning), SEPARATORS)
+    fitting = [bool(fits(split_name(text).name)) for text in own.texts]
+    rows = own.ids[np.array(fitting, bool)[own.numbers]]
     for pids in (_pids_of_ranges(profile, names, rows), _pids_of_operators(profile, names)):
         counts.update(pids.tolist())
     return dict(counts)
@@ -199,19 +229,36 @@ def _number_texts(profile: Profile, name_id: Array) -> tuple[Array, tuple[str, .
     return take(merged, place), tuple(numbers)
 
 
-def _number_own_texts(
-    profile: Profile, rows: Array, texts: tuple[str, ...]
+def _texts_of_ranges(
+    profile: Profile, rows: Array, separators: Sequence[str] = ()
 ) -> tuple[Array, tuple[str, ...]]:
-    # The ranges have their text in the row itself. Texts that are known keep their numbers.
+    # The number of each of these rows' texts, and the texts; with separators, what is up to the first.
+    # A range has a name, or its text in the row itself.
+    name_id = take(profile.columns("range", ("name_id",))["name_id"], rows)
+    number, texts = _number_texts(profile, name_id)
+    unnamed = name_id == MISSING
+    if not unnamed.any():
+        return number, texts
     numbers = {text: place for place, text in enumerate(texts)}
-    own = profile.texts("range", "text")
+    own = profile.texts("range", "text", separators=separators)
     number_of = np.array(
         [numbers.setdefault(text, len(numbers)) for text in (*own.texts, _NO_TEXT)], np.int32
     )
-    ids = profile.columns("range", ("id",))["id"][rows]
-    result = np.full(len(rows), number_of[-1])
-    if len(own.ids):
-        place = np.minimum(np.searchsorted(own.ids, ids), len(own.ids) - 1)
-        matching = own.ids[place] == ids
-        result[matching] = number_of[own.numbers[place[matching]]]
-    return result, tuple(numbers)
+    own_number = np.full(profile.row_count("range"), number_of[-1])
+    own_number[_places(profile, own.ids)] = number_of[own.numbers]
+    return np.where(unnamed, own_number[rows], number), tuple(numbers)
+
+
+def _places(profile: Profile, ids: Array) -> Array:
+    # The places of ranges with these ids. Ids of rows that were left out of a file in place are not used.
+    extent = profile.extents["range"]
+    if extent.last_id - extent.first_id + 1 == profile.row_count("range"):
+        return ids - extent.first_id
+    return np.searchsorted(profile.columns("range", ("id",))["id"], ids)
+
+
+def own_text(profile: Profile, row: int) -> str:
+    """Return the text of a range or a mark that has it in its own row, by its place."""
+    own = profile.texts("range", "text")
+    at = np.flatnonzero(_places(profile, own.ids) == row)
+    return own.texts[int(own.numbers[at[0]])] if len(at) else _NO_TEXT

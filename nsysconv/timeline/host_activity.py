@@ -123,8 +123,11 @@ class HostActivity:
         All pieces of a gap come together; with what the profiler did they add up to its host part.
         """
         for thread, mine in self._by_thread(gaps):
-            layers = self._layers(thread)
-            yield self._pieces(thread, gaps, mine, (*layers.annotated, *layers.system))
+            pid, tid = self._timeline.calls.threads[thread]
+            when = Union(gaps.start[mine], gaps.host_end[mine])
+            annotated = [each.during(pid, tid, when) for each in self._nested.values()]
+            layers = (*annotated, *self._layers(thread).system)
+            yield self._pieces(thread, gaps, mine, layers)
 
     def system(self, gaps: Gaps) -> Iterator[HostPieces]:
         """Yield the same parts outside API calls, by what the operating system says of that thread.
@@ -292,9 +295,8 @@ class HostActivity:
         at_work, profiler = self._timeline.overhead.get(pid), EMPTY
         if at_work is not None:
             profiler = Segments(at_work.starts, at_work.ends, np.zeros_like(at_work.starts))
-        annotated = [each.of(pid, tid) for each in self._nested.values()]
         if not self._timeline.profile.facts & _OF_SYSTEM:
-            return _Layers(profiler, annotated, ())
+            return _Layers(profiler, ())
         system = [
             replace(each, labels=each.labels * _KINDS + kind)
             for kind, each in (
@@ -302,20 +304,20 @@ class HostActivity:
                 (_THREAD, scheduling(self._timeline, (pid, tid))),
             )
         ]
-        return _Layers(profiler, annotated, system)
+        return _Layers(profiler, system)
 
 
 @dataclass(frozen=True)
 class _Layers:
-    # What a thread was in at which time: the layers of each kind in the order in which they count.
+    # When the profiler was at work in a thread, and what the operating system says of that thread: the
+    # layers of each kind in the order in which they count.
     profiler: Segments
-    annotated: Sequence[Segments]
     system: Sequence[Segments]
 
 
 class _Nested:
-    # This holds, thread by thread, which span is innermost at which time. Labels are a name and the
-    # kind of activity.
+    # This says, thread by thread, which span is innermost at which time. Labels are a name and the kind
+    # of activity.
 
     def __init__(self, spans: Spans, kind: int) -> None:
         self._spans = spans
@@ -323,10 +325,12 @@ class _Nested:
         thread, threads = number_threads(spans.pid, spans.tid)
         self._members = dict(zip(threads, by_group(thread, len(threads)), strict=True))
 
-    def of(self, pid: int, tid: int) -> Segments:
+    def during(self, pid: int, tid: int, when: Union) -> Segments:
+        # Of spans that share time with it: no other is the innermost then. Usually those are few.
         mine = self._members.get((pid, tid))
         if mine is None:
             return EMPTY
+        mine = mine[when.meets(self._spans.start[mine], self._spans.end[mine])]
         labels = self._spans.name[mine].astype(np.int64) * _KINDS + self._kind
         return innermost(self._spans.start[mine], self._spans.end[mine], labels)
 

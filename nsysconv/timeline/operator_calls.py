@@ -13,6 +13,7 @@ from nsysconv.timeline.annotations import (
     OPERATOR,
     PUSH_POP,
     PYTHON_FUNCTION,
+    exact_ranges,
     operators,
     ranges,
     which_named,
@@ -134,9 +135,7 @@ def added_up(parent: Array, values: Array, nodes: Array) -> Array:
 @cached_whole
 def may_have_operators(timeline: Timeline) -> bool:
     """Return whether operators were recorded, as far as the source and the names of ranges say."""
-    return Fact.OPERATORS in timeline.profile.facts or any(
-        split_name(text).has_arguments for text in ranges(timeline).names
-    )
+    return Fact.OPERATORS in timeline.profile.facts or bool(ranges(timeline).called.any())
 
 
 @cached_whole
@@ -259,7 +258,7 @@ def _nodes(timeline: Timeline, annotations: bool, functions: bool) -> _Named:
     # are outer if both begin and end together.
     numbers: dict[str, int] = {}
     shape_texts: dict[str, int] = {}
-    around = ranges(timeline)
+    around = exact_ranges(timeline)
     around = around.take(around.kind == PUSH_POP)
     parsed = [split_name(text) for text in around.names]
     by_name = np.array(

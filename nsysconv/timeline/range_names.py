@@ -22,10 +22,10 @@ GROUPED, EXACT = "grouped", "exact"
 RANGE_NAMES = (GROUPED, EXACT)
 """Ways to show names of ranges and operators: by the groups of `group_name`, or as recorded."""
 
-_SEPARATORS = (", seq = ", ", stashed seq = ", ", op_id = ", ", sizes = ", ", input_op_ids = ")
+SEPARATORS = (", seq = ", ", stashed seq = ", ", op_id = ", ", sizes = ", ", input_op_ids = ")
 """Before the arguments that `torch.autograd.profiler.emit_nvtx` appends to a name, in its order."""
 
-_FIRST = re.compile("|".join(map(re.escape, _SEPARATORS)))
+_FIRST = re.compile("|".join(map(re.escape, SEPARATORS)))
 _WHOLE = re.compile(r"\d{1,18}")
 
 

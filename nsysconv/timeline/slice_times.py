@@ -16,10 +16,11 @@ from nsysconv.notes import Note, Severity
 from nsysconv.report import MISSING, Unit, human
 from nsysconv.timeline import steps as found_in
 from nsysconv.timeline.account import recorded_around
-from nsysconv.timeline.annotations import name_pattern, named, operators, ranges
+from nsysconv.timeline.annotations import exact_ranges, name_pattern, named, operators, ranges
 from nsysconv.timeline.arrays import distinct
 from nsysconv.timeline.intervals import Union, union
 from nsysconv.timeline.phase_steps import phase_names, phase_steps
+from nsysconv.timeline.range_names import split_name
 from nsysconv.timeline.slices import Moment, Percent, Slice
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.windows import common
@@ -237,7 +238,8 @@ def _places(steps: found_in.Steps, wanted: str) -> list[int]:
 
 def _of_range(timeline: Timeline, text: str) -> dict[int, Union]:
     for name, domain, occurrence in _readings(text):
-        for spans in (ranges(timeline), operators(timeline)):
+        recorded = exact_ranges if split_name(name).has_arguments else ranges
+        for spans in (recorded(timeline), operators(timeline)):
             mine = spans.take(named(timeline, spans, name, domain))
             times = {}
             for pid in distinct(mine.pid).tolist():

@@ -19,6 +19,7 @@ from nsysconv.timeline.events import OpKind, Spans
 from nsysconv.timeline.graphs import graphs
 from nsysconv.timeline.intervals import measure
 from nsysconv.timeline.kernel_categories import kernel_names
+from nsysconv.timeline.range_names import SEPARATORS, split_name
 from nsysconv.timeline.slices import ANY_STEPS, StepRule
 from nsysconv.timeline.timeline import Timeline, cached_whole, cached_whole_small
 
@@ -58,7 +59,8 @@ def resolved(timeline: Timeline, rule: StepRule) -> StepRule:
         return rule or (StepRule(FRAMEWORKS[0]) if Fact.OPERATORS in profile.facts else rule)
     literal = [pattern.partition("*")[0] for pattern in FRAMEWORKS]
     fits = may_be_step(literal)
-    known = {*profile.names_that(fits).values(), *profile.texts("range", "text", fits).texts}
+    own = profile.texts("range", "text", fits, SEPARATORS).texts
+    known = {split_name(text).name for text in (*profile.names_that(fits).values(), *own)}
     for pattern in FRAMEWORKS:
         is_step = name_pattern(pattern).fullmatch
         if any(is_step(text) for text in known):

@@ -11,7 +11,7 @@ from nsysconv.errors import UsageError
 from nsysconv.queries.columns import KERNEL_NAME_COLUMNS, kernel_name_ids
 from nsysconv.queries.contract import Array, Option, Request
 from nsysconv.report import MISSING
-from nsysconv.timeline.annotations import ranges
+from nsysconv.timeline.annotations import exact_ranges
 from nsysconv.timeline.arrays import by_group, factorize, take
 from nsysconv.timeline.events import OpKind, number_threads
 from nsysconv.timeline.intervals import parents
@@ -155,7 +155,7 @@ def ranges_around(timeline: Timeline) -> tuple[Array, tuple[str, ...]]:
     """Return the number of the innermost range around the call of each kernel of the slice, -1 for none;
     and the ranges' names. A range that another thread closed belongs to no thread.
     """
-    spans = ranges(timeline)
+    spans = exact_ranges(timeline)
     if len(spans):
         end_tid = timeline.profile.columns("range", ("end_tid",))["end_tid"][spans.row]
         spans = spans.take((end_tid == MISSING) | (end_tid == spans.tid))

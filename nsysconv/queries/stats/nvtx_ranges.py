@@ -13,8 +13,7 @@ import numpy as np
 from nsysconv.queries.columns import key_column
 from nsysconv.queries.contract import Array
 from nsysconv.report import MISSING
-from nsysconv.timeline.annotations import PUSH_POP, START_END, domain_names
-from nsysconv.timeline.annotations import ranges as recorded_ranges
+from nsysconv.timeline.annotations import PUSH_POP, START_END, domain_names, exact_ranges
 from nsysconv.timeline.arrays import blocks, by_group, factorize, indices, take
 from nsysconv.timeline.events import Spans, number_threads
 from nsysconv.timeline.nesting import Tree, build_tree
@@ -38,7 +37,7 @@ def ranges(timeline: Timeline) -> Spans:
     One that was never closed ends at the last time of any range or mark of the profile.
     """
     whole = timeline.whole
-    spans = recorded_ranges(whole)
+    spans = exact_ranges(whole)
     if not len(spans):
         return spans
     columns = whole.profile.columns("range", ("start_ns", "dur_ns"))
@@ -63,7 +62,7 @@ def ranges(timeline: Timeline) -> Spans:
 def in_slice(timeline: Timeline) -> Array:
     """Return the mask of those of `ranges` that belong to the slice."""
     # By their texts alone: a user's pattern has no domains in front.
-    return timeline.holds(recorded_ranges(timeline))
+    return timeline.holds(exact_ranges(timeline))
 
 
 @cached_whole

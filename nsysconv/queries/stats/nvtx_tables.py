@@ -107,7 +107,7 @@ _TREE_COLUMNS = (
 
 
 def _in_tree(tree: nesting.Tree, rows: Array) -> dict[str, Any]:
-    spans, ids = tree.spans, tree.spans.row + 1
+    spans, ids = tree.spans, tree.spans.row.astype(np.int64) + 1
     parent = tree.parent[rows]
     return {
         "name": [spans.names[i] for i in spans.name[rows].tolist()],

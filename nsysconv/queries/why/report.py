@@ -30,6 +30,7 @@ from nsysconv.timeline.annotations import (
     OPERATOR,
     PUSH_POP,
     operators,
+    own_text,
     ranges,
     shown_operators,
     shown_ranges,
@@ -428,9 +429,7 @@ class _Asked:
         if name_id != MISSING:
             text = profile.names([name_id], plain=event.kind == "api_call")[name_id]
         elif event.kind == "range":
-            own = profile.texts("range", "text")
-            at = np.flatnonzero(own.ids == profile.first_id("range") + event.row)
-            text = own.texts[int(own.numbers[at[0]])] if len(at) else "[no text]"
+            text = own_text(profile, event.row)
         found = {
             "name": text,
             "rank": self.timeline.ranks.get(pid),
