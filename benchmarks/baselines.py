@@ -59,6 +59,9 @@ COLUMNS = {
     "text",
     "PROFILER_OVERHEAD": "start, end, globalTid, nameId",
     "CUPTI_ACTIVITY_KIND_OVERHEAD": "start, end, globalTid, correlationId, nameId, overheadType",
+    "OSRT_API": "start, end, globalTid, nameId, nestingLevel",
+    "SCHED_EVENTS": "start, cpu, isSchedIn, globalTid, threadState",
+    "COMPOSITE_EVENTS": "start, cpu, globalTid",  # without the functions that nsysconv takes from stacks
 }
 
 

@@ -49,7 +49,7 @@ IMPORTS = {
         "nvprof GPU traces (text)", "import of a GPU trace of text",
         "", "nvprof_log/basic-gpu-trace.txt", inputs.nvprof, 640_000, "M rows",
         {COLUMNS: ("pandas_text_to_sql", True, None)},
-        (Bar("s", 8), Bar("as fast", 2, COLUMNS), Bar("MB", 300))),
+        (Bar("s", 8), Bar("MB", 300))),
     # It would be repeated; the public ones hold kernels alone.
     "rocpd": Import(
         "rocpd databases", "import of a rocpd database",

@@ -48,8 +48,8 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 NOWHERE = Path("no-such-folder")
 # How each group is run on fixtures, how many jobs it has, and the inputs that stay.
 SMALL: dict[str, tuple[Callable[[], Group], int, list[str]]] = {
-    "nsys": (lambda: jobs_nsys.run(NOWHERE, [20], 1, "setting"), 4 + 4 + 5,
-             ["basic-3.25.0-20", "graphs-3.24.0-20"]),
+    "nsys": (lambda: jobs_nsys.run(NOWHERE, [20], 1, "setting"), 4 + 4 + 5 + 4,
+             ["basic-3.25.0-20", "cpu_side-3.28.1-20", "graphs-3.24.0-20"]),
     "kineto": (lambda: jobs_kineto.run(NOWHERE, 1, 2, 1, "setting"), 9,
                ["odd-compact-1", *["odd-reprinted-1"] * 2, "training-1.9-1", "training-2.13-1",
                 *["training-2.5-1"] * 2, "training-2.5-1-metadata", "training-2.5-2"]),

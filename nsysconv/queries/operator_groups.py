@@ -14,7 +14,7 @@ from nsysconv.report import MISSING, Column, Unit
 from nsysconv.timeline.arrays import Array, factorize
 from nsysconv.timeline.modules import module_calls
 from nsysconv.timeline.nesting import Paths, Tree, levels, path_texts
-from nsysconv.timeline.operator_calls import OperatorCalls
+from nsysconv.timeline.operator_calls import OperatorCalls, arguments
 from nsysconv.timeline.operator_stacks import stacks
 from nsysconv.timeline.range_names import group_name
 from nsysconv.timeline.timeline import Timeline
@@ -123,9 +123,10 @@ def _subtree(calls: OperatorCalls, shown: Array) -> Tree:
 
 
 def _shapes(timeline: Timeline, calls: OperatorCalls, _: int) -> Numbered:
-    if not calls.shape_texts:
+    given = arguments(timeline, calls)
+    if not given.shape_texts:
         raise not_recorded(timeline, "operators:by=shapes", Fact.INPUT_SHAPES)
-    return calls.shapes, calls.shape_texts
+    return given.shapes, given.shape_texts
 
 
 def _modules(timeline: Timeline, calls: OperatorCalls, _: int) -> Numbered:

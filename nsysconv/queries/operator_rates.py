@@ -31,7 +31,7 @@ from nsysconv.timeline.flop import (
     time_of_calls,
     uncounted,
 )
-from nsysconv.timeline.operator_calls import OperatorCalls, operator_calls
+from nsysconv.timeline.operator_calls import OperatorCalls, arguments, operator_calls
 from nsysconv.timeline.peaks import KINDS, Peaks, common_peaks, kinds_of_calls
 from nsysconv.timeline.timeline import Timeline
 
@@ -161,11 +161,12 @@ def rates(timeline: Timeline, request: Request) -> Result:
     Of calls whose operations are known. Raises NotRecorded where no shapes are.
     """
     calls = operator_calls(timeline)
-    if not calls.shape_texts:
+    given = arguments(timeline, calls)
+    if not given.shape_texts:
         raise not_recorded(timeline, "operators:rates", Fact.INPUT_SHAPES)
     flop = flop_of_calls(timeline, calls)
     shown = np.flatnonzero((flop != MISSING) & timeline.holds(calls.spans))
-    name, shapes = calls.spans.name[shown], calls.shapes[shown]
+    name, shapes = calls.spans.name[shown], given.shapes[shown]
     types, type_texts = _types(timeline, calls)
     group, (names, shape_numbers, type_numbers) = factorize(name, shapes, types[shown])
     count = len(names)
@@ -175,7 +176,7 @@ def rates(timeline: Timeline, request: Request) -> Result:
     values: dict[str, Any] = {
         "rank": ranks_by_group(timeline, calls.spans.pid[shown], group, count),
         "name": [calls.spans.names[i] for i in names.tolist()],
-        "shapes": [calls.shape_texts[i] for i in shape_numbers.tolist()],
+        "shapes": [given.shape_texts[i] for i in shape_numbers.tolist()],
         "types": [None if i == MISSING else type_texts[i] for i in type_numbers.tolist()],
         "call_count": counts(group, count),
         **work.by_group(group, count),

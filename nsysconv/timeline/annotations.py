@@ -61,12 +61,8 @@ def ranges(timeline: Timeline) -> Ranges:
     merged = [numbers.setdefault(part.name, len(numbers)) for part in parts]
     called = take(np.array([part.has_arguments for part in parts], bool), number)
     name = take(np.array(merged, np.int32), number)
-    if (domain == MISSING).any():
-        domain = (
-            np.where(domain == MISSING, 0, domain)
-            if (domain > 0).any()
-            else np.broadcast_to(0, len(rows))
-        )
+    unnamed = domain == MISSING
+    domain = np.broadcast_to(0, len(rows)) if unnamed.all() else np.where(unnamed, 0, domain)
     return Ranges(start, end, pid, tid, kind, domain, rows, name, tuple(numbers), called)
 
 

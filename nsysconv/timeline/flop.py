@@ -19,7 +19,13 @@ from nsysconv.timeline.arrays import Array, counts, factorize
 from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.intervals import grouped_measure
 from nsysconv.timeline.kernel_categories import categories
-from nsysconv.timeline.operator_calls import CALLED, OperatorCalls, added_up, node_of_ops
+from nsysconv.timeline.operator_calls import (
+    CALLED,
+    OperatorCalls,
+    added_up,
+    arguments,
+    node_of_ops,
+)
 from nsysconv.timeline.timeline import Timeline
 
 Shapes = Sequence[Sequence[int]]
@@ -38,7 +44,8 @@ def flop_of_calls(timeline: Timeline, calls: OperatorCalls) -> Array:
     Of calls inside each other only the innermost have some: `aten::linear` and `aten::matmul` call what
     does the work.
     """
-    result = _of_calls(timeline, calls, calls.kept & (calls.shapes != MISSING), flop)
+    has_shapes = arguments(timeline, calls).shapes != MISSING
+    result = _of_calls(timeline, calls, calls.kept & has_shapes, flop)
     has_some = (result != MISSING).astype(np.int64)
     around = added_up(calls.parent, has_some, calls.rows) - has_some
     result[around > 0] = MISSING
@@ -57,16 +64,16 @@ def _of_calls(
     formula: Callable[[str, str, str, str], int | None],
 ) -> Array:
     # Each formula is evaluated once for all calls with the same inputs.
-    spans = calls.spans
+    spans, given = calls.spans, arguments(timeline, calls)
     known = np.flatnonzero(which & (spans.kind == CALLED))
     ids = [calls.column(timeline, name)[known] for name in ("arguments_id", "types_id")]
-    place, keys = factorize(spans.name[known], calls.shapes[known], *ids)
+    place, keys = factorize(spans.name[known], given.shapes[known], *ids)
     both = np.concatenate(keys[2:])
     texts = timeline.profile.names(both[both != MISSING])
     found = [
         formula(
             spans.names[name],
-            calls.shape_texts[shape],
+            given.shape_texts[shape],
             texts.get(values, _UNKNOWN),
             texts.get(types, _UNKNOWN),
         )

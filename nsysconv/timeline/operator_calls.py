@@ -59,8 +59,8 @@ class OperatorCalls:
     `holder` the innermost node, which may be an API call; -1 for none. Left out are a call that is all
     that a call of the same name holds, and an API call directly in another: what they hold lies in that.
     `spans` are all of them, operators with the names of their groups; `kept` says which are nodes.
-    `operator_row` is the row of the table `operator`, -1 for none. `shapes` numbers `shape_texts`;
-    `sequence` is shared by a forward operator and its backward. MISSING: not recorded.
+    `operator_row` is the row of the table `operator`, `range_place` the place in `ranges`, -1 for none.
+    `asked` are the annotations and functions that were asked for.
     """
 
     spans: Spans
@@ -68,9 +68,8 @@ class OperatorCalls:
     holder: Array
     kept: Array
     operator_row: Array
-    shapes: Array
-    shape_texts: tuple[str, ...]
-    sequence: Array
+    range_place: Array
+    asked: tuple[bool, bool]
     node_of_call: Array
     """Per API call the innermost operator, range or function that it lies in, -1 for none."""
 
@@ -176,15 +175,59 @@ def operator_calls(
         np.append(innermost_of(tree.parent, mask), -1)[tree.parent]
         for mask in (kept, kept & ~is_call)
     )
-    operator_row, shapes, sequence = np.full((3, len(spans)), MISSING)
+    operator_row, range_place = np.full((2, len(spans)), -1)
     which = spans.row[~is_call]
-    operator_row[~is_call] = found.operator_row[which]
-    shapes[~is_call], sequence[~is_call] = found.shapes[which], found.sequence[which]
+    operator_row[~is_call], range_place[~is_call] = (
+        found.operator_row[which],
+        found.range_place[which],
+    )
     node_of_call = np.full(len(calls), -1)
     node_of_call[spans.row[is_call]] = parent[is_call]
+    asked = annotations, functions
     return OperatorCalls(
-        spans, parent, holder, kept, operator_row, shapes, found.shape_texts, sequence, node_of_call
+        spans, parent, holder, kept, operator_row, range_place, asked, node_of_call
     )
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """What each node of a tree of operators was called with: `shapes` numbers `shape_texts`.
+
+    `sequence` is shared by a forward operator and its backward. MISSING: not recorded.
+    """
+
+    shapes: Array
+    shape_texts: tuple[str, ...]
+    sequence: Array
+
+
+def arguments(timeline: Timeline, calls: OperatorCalls) -> Arguments:
+    """Return what the nodes were called with. Texts of ranges, which say so, are read for it."""
+    return _arguments(timeline, *calls.asked)
+
+
+@cached_whole
+def _arguments(timeline: Timeline, annotations: bool, functions: bool) -> Arguments:
+    calls = operator_calls(timeline, annotations, functions)
+    shapes, sequence = np.full((2, len(calls.parent)), MISSING)
+    texts: dict[str, int] = {}
+    of_range, of_row = (np.flatnonzero(at >= 0) for at in (calls.range_place, calls.operator_row))
+    if len(of_range):
+        recorded = exact_ranges(timeline)
+        name = recorded.name[calls.range_place[of_range]]
+        parsed = [split_name(text) for text in recorded.names]
+        sizes = [
+            MISSING if each.sizes is None else texts.setdefault(each.sizes, len(texts))
+            for each in parsed
+        ]
+        numbers = [MISSING if each.sequence is None else each.sequence for each in parsed]
+        shapes[of_range], sequence[of_range] = np.array([sizes, numbers], np.int64)[:, name]
+    if len(of_row):
+        rows = calls.operator_row[of_row]
+        shapes[of_row] = _shapes(timeline, rows, texts)
+        numbered = timeline.profile.columns("operator", ("sequence_number",))["sequence_number"]
+        sequence[of_row] = take(numbered, rows)
+    return Arguments(shapes, tuple(texts), sequence)
 
 
 def node_at(calls: OperatorCalls, nodes: Array, pid: Array, tid: Array, moments: Array) -> Array:
@@ -248,66 +291,50 @@ def _without_doubles(tree: Tree, is_call: Array) -> Array:
 @dataclass(frozen=True)
 class _Named(Spans):
     operator_row: Array
-    shapes: Array
-    shape_texts: tuple[str, ...]
-    sequence: Array
+    range_place: Array
 
 
 def _nodes(timeline: Timeline, annotations: bool, functions: bool) -> _Named:
     # The nodes are operators and, on request, ranges and functions. The latter come first, because they
     # are outer if both begin and end together.
     numbers: dict[str, int] = {}
-    shape_texts: dict[str, int] = {}
-    around = exact_ranges(timeline)
-    around = around.take(around.kind == PUSH_POP)
-    parsed = [split_name(text) for text in around.names]
-    by_name = np.array(
-        [
-            (
-                numbers.setdefault(group_name(each.name), len(numbers)),
-                MISSING if each.sizes is None else shape_texts.setdefault(each.sizes, len(shape_texts)),
-                MISSING if each.sequence is None else each.sequence,
-                CALLED if each.has_arguments else ANNOTATION,
-                each.name not in _UTILITIES and (each.has_arguments or annotations),
-            )
-            for each in parsed
-        ],
-        np.int64,
-    ).reshape(-1, 5)  # fmt: skip
-    around = around.take(by_name[around.name, 4].astype(bool))
+    around = ranges(timeline)
+    of_range = [numbers.setdefault(group_name(text), len(numbers)) for text in around.names]
+    own = np.array([text not in _UTILITIES for text in around.names], bool)
+    place = np.flatnonzero(
+        (around.kind == PUSH_POP) & own[around.name] & (around.called | annotations)
+    )
+    around = around.take(place)
     run = operators(timeline)
     is_row = run.kind == OPERATOR
     if functions:
         is_row |= run.kind == PYTHON_FUNCTION
     run = run.take(is_row & ~which_named(run, _UTILITIES.__contains__))
-    own = [numbers.setdefault(group_name(text), len(numbers)) for text in run.names]
-    shapes = np.concatenate((by_name[around.name, 1], _shapes(timeline, run, shape_texts)))
-    sequence = timeline.profile.columns("operator", ("sequence_number",))["sequence_number"]
+    of_row = [numbers.setdefault(group_name(text), len(numbers)) for text in run.names]
+    kind = np.where(run.kind == PYTHON_FUNCTION, FUNCTION, CALLED)
     # Functions come before the operators that they call.
     found = _Named(
         start=np.concatenate((around.start, run.start)),
         end=np.concatenate((around.end, run.end)),
         pid=np.concatenate((around.pid, run.pid)),
         tid=np.concatenate((around.tid, run.tid)),
-        kind=np.concatenate(
-            (by_name[around.name, 3], np.where(run.kind == PYTHON_FUNCTION, FUNCTION, CALLED))
-        ),
+        kind=np.concatenate((np.where(around.called, CALLED, ANNOTATION), kind)),
         domain=np.concatenate((around.domain, run.domain)),
         row=np.concatenate((around.row, run.row)),
-        name=np.concatenate((by_name[around.name, 0], np.array(own, np.int64)[run.name])),
+        name=np.concatenate(
+            (np.array(of_range, np.int64)[around.name], np.array(of_row, np.int64)[run.name])
+        ),
         names=tuple(numbers),
         operator_row=np.concatenate((np.full(len(around), -1), run.row)),
-        shapes=shapes,
-        shape_texts=tuple(shape_texts),
-        sequence=np.concatenate((by_name[around.name, 2], take(sequence, run.row))),
+        range_place=np.concatenate((place, np.full(len(run), -1))),
     )
     return found.take(np.argsort(found.kind != FUNCTION, kind="stable")) if functions else found
 
 
-def _shapes(timeline: Timeline, run: Spans, texts: dict[str, int]) -> Array:
-    # The result numbers the shapes of each operator by `texts`, to which it adds new ones.
+def _shapes(timeline: Timeline, rows: Array, texts: dict[str, int]) -> Array:
+    # The result numbers the shapes of operators by `texts`, to which it adds new ones.
     ids = timeline.profile.columns("operator", ("shapes_id",))["shapes_id"]
-    place, (known,) = factorize(take(ids, run.row))
+    place, (known,) = factorize(take(ids, rows))
     named = timeline.profile.names(known[known != MISSING])
     number = [
         texts.setdefault(without_lists_of_tensors(named[i]), len(texts)) if i in named else MISSING

@@ -75,9 +75,14 @@ _INTEGER = rb"(?:%b|-)" % _DIGITS
 _WORDS = rb"([!-~]+(?: [!-~]+)*)"
 _NAME = rb"(?!.*  \[Unified Memory )([!-~](?:[ -~]*[!-~])?)"
 _DECIMALS, _UNIT = "decimals", "unit"
-# Up to here a double holds the product of digits and scale, of which a part is a power of two.
-_MOST_EXACT = 1 << 32
+# Up to here a double holds all digits. A unit is a power of ten or of two: powers of ten are set off
+# against decimals, so that only one product or quotient is rounded.
+_MOST_EXACT = 1 << 53
 _POWERS = np.array([float(10**power) for power in range(10)])
+_TENS = {
+    unit: len(str(scale)) - 1 if str(scale).strip("0") == "1" else 0
+    for unit, scale in UNITS.items()
+}
 
 
 class PrintedRows:
@@ -131,9 +136,11 @@ class PrintedRows:
             places = values_of(pc.binary_length(decimals), 0)
             digits = values_of(whole, 0) * _POWERS[places] + values_of(decimals.cast(pa.int64()), 0)
             encoded = encoded_column(units)
-            scales = np.array([*(UNITS[unit] for unit in encoded.values), 1], np.float64)
-            step = scales[encoded.codes] / _POWERS[places]
-            value = digits * scales[encoded.codes] / _POWERS[places]
+            tens = np.array([*(_TENS[unit] for unit in encoded.values), 0])[encoded.codes] - places
+            twos = [*(UNITS[unit] // 10 ** _TENS[unit] for unit in encoded.values), 1]
+            more = np.array(twos, np.float64)[encoded.codes] * _POWERS[np.maximum(tens, 0)]
+            less = _POWERS[np.maximum(-tens, 0)]
+            value, step = digits * more / less, more / less
             if digits.max(initial=0) >= _MOST_EXACT or value.max(initial=0) >= LARGEST:
                 return None
             is_number = values_of(whole) != MISSING

@@ -182,20 +182,22 @@ class _Inputs(NamedTuple):
 def _inputs(scene: Scene, calls: OperatorCalls, nodes: Array) -> list[_Inputs]:
     # A row has types, but a node has no row. The types are found by rows with such names that begin as
     # the nodes do.
+    from nsysconv.timeline.operator_calls import arguments
+
     run = operators(scene.timeline)
     run = run.take(which_named(run, lambda name: name.partition(".")[0] in _MATMULS))
     ids = take(scene.timeline.profile.columns("operator", ("types_id",))["types_id"], run.row)
     texts = scene.timeline.profile.names(distinct(ids[ids != MISSING]))
     types = dict(zip(_places(run), ids.tolist(), strict=True))
-    spans = calls.spans.take(nodes)
+    spans, given = calls.spans.take(nodes), arguments(scene.timeline, calls)
     return [
         _Inputs(
             _MATMULS[spans.names[name]],
-            "" if shapes == MISSING else calls.shape_texts[shapes],
+            "" if shapes == MISSING else given.shape_texts[shapes],
             texts.get(types.get(place, MISSING), ""),
         )
         for name, shapes, place in zip(
-            spans.name.tolist(), calls.shapes[nodes].tolist(), _places(spans), strict=True
+            spans.name.tolist(), given.shapes[nodes].tolist(), _places(spans), strict=True
         )
     ]
 
