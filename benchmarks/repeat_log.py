@@ -54,9 +54,9 @@ class Trace:
             )
             return start, duration, row[row.index(cells[0]) + len(cells[0]) :]
         start_unit, duration_unit = (UNITS[unit] for unit in self.head[-1].split(b",")[:2])
-        start, duration, _ = row.split(b",", 2)
+        first, second, _ = row.split(b",", 2)
         scale = duration_unit / start_unit
-        return Decimal(start.decode()), Decimal(duration.decode()) * scale, row[len(start) :]
+        return Decimal(first.decode()), Decimal(second.decode()) * scale, row[len(first) :]
 
     def steps(self) -> tuple[Decimal, int]:
         """Return by how much starts, in their unit, and ids grow from copy to copy."""
