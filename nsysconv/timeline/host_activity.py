@@ -326,7 +326,7 @@ class _Nested:
         self._members = dict(zip(threads, by_group(thread, len(threads)), strict=True))
 
     def during(self, pid: int, tid: int, when: Union) -> Segments:
-        # Of spans that share time with it: no other is the innermost then. Usually those are few.
+        # Spans that share no time with it are left out: none is the innermost then. Usually few are left.
         mine = self._members.get((pid, tid))
         if mine is None:
             return EMPTY
