@@ -35,6 +35,12 @@ def test_no_word_at_all_is_the_help(folder: Path) -> None:
         (f"report {NAME} kernels,overview", "Put spaces between them: kernels overview"),
         (f"{NAME} kernels", f"nsysconv report {NAME} kernels"),
         (f"{NAME} {NAME}", f"nsysconv diff {NAME} {NAME}"),
+        (f"report {NAME} -r cuda_gpu_kern_sum", "after the target, without an option"),
+        (f"report {NAME} kernels --sort kernel_sum", "`nsysconv sql` sorts"),
+        (f"report {NAME} kernels --top 3", "--limit N"),
+        (f"report {NAME} kernels --csv", "-f csv"),
+        (f"{NAME} --gpu 0", "--device N"),
+        (f"export {NAME} --type sqlite", "--to FORMAT"),
     ],
 )
 def test_the_command_that_is_meant_is_named(folder: Path, typed: str, meant: str) -> None:
