@@ -11,7 +11,7 @@ from conftest import REAL_FILES, REAL_TRACES, few, real
 import nsysconv
 from nsysconv.errors import InputError, NotRecorded
 
-# Names may be shortened in their middle. A sentence that is cut ends in the sign, or has it between words.
+# Names may be shortened in their middle. A cut sentence ends in the sign, or has it between words.
 CUT = re.compile(r"(?:^|\s)…|…(?:\s|$|\.$)")
 
 
