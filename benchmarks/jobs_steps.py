@@ -38,7 +38,7 @@ def run(real: Path, kernels: int, runs: int, setting: str) -> Group:
             Side(f"nsysconv report {report}", command, (answer,)),
             Side(name, baseline(work, store)),
         ], runs)  # fmt: skip
-        bars = [Bar("times", MOST_TIMES, name)]
+        bars = [Bar("times", MOST_TIMES, name, "distributions")]
         group.say(Job(f"{report} of a store", kernels / 1e6, "M kernels", sides, bars))
     for path in (store, answer):
         remove(path)
