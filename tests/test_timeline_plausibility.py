@@ -60,6 +60,14 @@ def launched(*kernels: tuple[int, int], **options: Any) -> list[Any]:
     return rows
 
 
+@pytest.mark.parametrize(("apart", "is_sound"), [(230, True), (300, False)])
+def test_calls_whose_ids_are_far_apart_are_looked_at_by_blocks(apart: int, is_sound: bool) -> None:
+    """300 calls: up to 32 * 300 + 65,536 ids are kept in tables, which nsys that skips calls needs."""
+    calls = [Call(100 * n, 100 * n + 5, apart * n) for n in range(1, 301)]
+    rows = [*calls, *(Kernel(call.start + 10, call.start + 20, call.correlation) for call in calls)]
+    assert seems_sound(*rows) is is_sound
+
+
 # -- one operation on a stream at a time
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import FIXTURES, ROOT, few, name_of
+from conftest import FIXTURES, NSYS, ROOT, few, name_of
 from golden_cases import run
 from nasty import NAMES as NASTY_NAMES
 from one_answer import EXAMPLES, includable
@@ -32,6 +32,7 @@ from small_store import (
 )
 
 import nsysconv
+from nsysconv import api
 from nsysconv.errors import NotRecorded, UsageError
 from nsysconv.facts import Fact
 from nsysconv.timeline.events import EVENT_KINDS
@@ -413,3 +414,13 @@ def test_the_command_of_nsight_compute_counts_launches_of_the_function() -> None
     ]
     on_amd = row_of("kernel:1", Kernel(0, 1, name="k"), gpus={0: {"name": "AMD Instinct MI300X"}})
     assert on_amd["profile_command"] is None
+
+
+def test_own_texts_where_rows_of_a_file_in_place_were_left_out(tmp_path: Path) -> None:
+    """Ids of rows that are read begin at 3 there; a mark's text is looked up by its id."""
+    source = NSYS / "ranges-3.28.1.sqlite"
+    api.import_files([source], tmp_path / "s.db")
+    for path in (source, tmp_path / "s.db"):
+        with nsysconv.open(path) as profile:
+            names = [profile.why(f"range:{number}").rows()[0]["name"] for number in (4, 6, 8)]
+        assert names == ["prefetch", "note", "shutdown"]

@@ -27,13 +27,7 @@ from nsysconv.launch import cores
 from nsysconv.notes import Note, Severity
 from nsysconv.phases import phase
 from nsysconv.report import MISSING, ProfileRef, values_of
-from nsysconv.store.connection import (
-    ColumnBuilder,
-    Connection,
-    Row,
-    TextColumn,
-    TooManyRowsError,
-)
+from nsysconv.store.connection import Connection, Row, TextColumn
 from nsysconv.store.text_tests import TextTest
 from nsysconv.threads import Threads
 
@@ -293,16 +287,9 @@ class Profile:
         self._names.clear()
 
     def texts(
-        self,
-        table: str,
-        column: str,
-        fits: TextTest | None = None,
-        separators: Sequence[str] = (),
+        self, table: str, column: str, fits: TextTest | None = None, separators: Sequence[str] = ()
     ) -> TextColumn:
-        """Return the texts of a column that a condition (store/text_tests.py) fits; no nulls.
-
-        Of a text that holds a separator only what is up to the first one's end.
-        """
+        """Return texts that a condition fits (store/text_tests.py), up to their first separator's end."""
         if table not in self.extents:
             return TextColumn(np.empty(0, np.int64), np.empty(0, np.int32), [])
         source = schema.metadata.tables[table]
@@ -310,9 +297,8 @@ class Profile:
 
         def read(connection: Connection, piece: Extent) -> TextColumn:
             condition = connection.within(source, self.id, piece.first_id, piece.last_id)
-            select = sa.select(source.c.id, text).where(condition, text.is_not(None))
-            if fits is not None:
-                select = select.where(fits(text))
+            fitting = () if fits is None else (fits(text),)
+            select = sa.select(source.c.id, text).where(condition, text.is_not(None), *fitting)
             return connection.texts(select.order_by(source.c.id), separators)
 
         return TextColumn.joined(self._store.map(read, split_extent(self.extents[table])))
@@ -540,3 +526,75 @@ def find_profile(store: Store, selector: str) -> Profile:
         f"no profile {selector!r} in the store",
         hint=available_hint(selector, labels, "`nsysconv runs` lists them all."),
     )
+
+
+class TooManyRowsError(Exception):
+    """More rows came than there are numbers for them."""
+
+
+class ColumnPart:
+    """Consecutive rows of a column, filled in order by one thread."""
+
+    def __init__(self, room: Array) -> None:
+        """Fill the preallocated array `room`."""
+        self._given = self._room = room
+        self._count = 0
+        self._only: int | None = None  # the one value of all rows so far
+
+    def add(self, values: Array) -> None:
+        """Append int32 or int64 values, at least one. Raises TooManyRowsError where there is no room."""
+        begin, self._count = self._count, self._count + len(values)
+        if self._count > len(self._given):
+            raise TooManyRowsError
+        if begin == 0:
+            self._only = int(values[0])
+        if self._only is not None:
+            if (values == self._only).all():
+                return
+            self._spell_out(begin)
+        self._put(begin, values)
+
+    def values(self) -> Array:
+        """Return the values; where all are equal, a broadcast array."""
+        if self._count and self._only is not None:
+            return np.broadcast_to(np.int64(self._only), self._count)
+        return self._room[: self._count]
+
+    def fills_slice(self) -> bool:
+        """Return whether the materialized values fill the preallocated slice exactly."""
+        self._spell_out(self._count)
+        return self._room is self._given and self._count == len(self._given)
+
+    def _spell_out(self, count: int) -> None:
+        if self._only is not None:
+            self._put(0, np.full(count, self._only))
+            self._only = None
+
+    def _put(self, begin: int, values: Array) -> None:
+        place = slice(begin, begin + len(values))
+        self._room[place] = values
+        narrowed = self._room.itemsize < values.itemsize
+        if narrowed and not (self._room[place] == values).all():
+            self._room = self._room.astype(np.int64)
+            self._room[place] = values
+
+
+class ColumnBuilder:
+    """A column of as many rows as the sizes of its parts add up to, or fewer."""
+
+    def __init__(self, sizes: Sequence[int], dtype: type[np.signedinteger]) -> None:
+        """Allocate parts of these sizes; memory that is never written costs nothing."""
+        self._whole = np.empty(sum(sizes), dtype)
+        edges = np.cumsum([0, *sizes]).tolist()
+        self.parts = [ColumnPart(self._whole[low:high]) for low, high in pairwise(edges)]
+
+    def finished(self) -> Array:
+        """Return the column: of the given type where all values fit, else int64."""
+        pieces = [piece for part in self.parts if len(piece := part.values())]
+        if not pieces:
+            return self._whole[:0]
+        if all(piece.strides == (0,) and piece[0] == pieces[0][0] for piece in pieces):
+            return np.broadcast_to(pieces[0][0], sum(map(len, pieces)))
+        # Every part is asked: one that holds a constant spells it out when it is.
+        filled = [part.fills_slice() for part in self.parts]
+        return self._whole if all(filled) else np.concatenate([p.values() for p in self.parts])

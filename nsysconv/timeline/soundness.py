@@ -33,8 +33,8 @@ OVERRUN_NS = 1_000_000
 
 GPU_TABLES = ("kernel", "memcpy", "memset", "graph_launch")
 HOST_TABLES = ("api_call", "operator")
-# Correlation ids count from 1, and nearly every one is a call's: what is known of calls is kept in tables
-# by id, as long as the highest id is not above so many times their number.
+# Correlation ids count from 1, and one in twelve or more is a recorded call's: nsys leaves some out. What
+# is known of calls is kept in tables by id, if the highest id is not above so many times their number.
 _IDS_PER_CALL, _LEAST_IDS = 32, 1 << 16
 _CALL, _LAUNCH, _WORKED = 1, 2, 4
 _STREAM = ("device_id", "pid", "stream_id")
