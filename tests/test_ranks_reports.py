@@ -25,6 +25,7 @@ from nsysconv.ranks.over_ranks import (
     BY_ORDINAL,
     BY_UUID,
     Gpu,
+    JobAggregator,
     RankAggregator,
     RankProfile,
     rank_profile,
@@ -57,6 +58,8 @@ def kernels(*durs: int, name: str = "k") -> tuple[Row, ...]:
     return tuple(Kernel(1000 * i + 1, 1000 * i + 1 + dur, name=name) for i, dur in enumerate(durs))
 
 
+# A report on kernels by name whose rows of ranks are not added up by default.
+SUMS = "cuda_gpu_kern_sum"
 TEN = [kernels(10 * (rank + 1)) for rank in range(10)]
 
 
@@ -82,29 +85,29 @@ def words(*rows: str) -> list[tuple[Any, ...]]:
 # What each rank ran, the report, what is asked for, columns of it, and their rows.
 ROWS: dict[str, tuple[Sequence[Sequence[Row]], str, dict[str, Any], str, list[tuple[Any, ...]]]] = {
     "rows of a few ranks stand below each other": (
-        TEN[:8], "kernels", {}, "profile rank kernel_sum_ns",
+        TEN[:8], SUMS, {}, "profile rank kernel_sum_ns",
         [(f"r{rank}", rank, 10 * (rank + 1)) for rank in range(8)]),
     # 10, 20, … 90: the middle one is 50.
     "of many ranks there are three rows": (
-        TEN[:9], "kernels", {}, "name over_ranks rank_count kernel_sum_ns med_ns",
+        TEN[:9], SUMS, {}, "name over_ranks rank_count kernel_sum_ns med_ns",
         words("k min 9 10 10", "k median 9 50 50", "k max 9 90 90")),
     "the middle of an even number is the mean of two": (
-        TEN, "kernels", {}, "kernel_sum_ns avg_ns", [(10, 10.0), (55, 55.0), (100, 100.0)]),
+        TEN, SUMS, {}, "kernel_sum_ns avg_ns", [(10, 10.0), (55, 55.0), (100, 100.0)]),
     "by rank all rows stay": (TEN, "kernels", {"by": "rank"}, "rank", [(rank,) for rank in range(10)]),
     # Two more ranks have a kernel `other`: its least time is not 0.
     "a rank without such a row adds nothing": (
-        [*TEN, *OTHER], "kernels", {}, "name over_ranks rank_count kernel_sum_ns",
+        [*TEN, *OTHER], SUMS, {}, "name over_ranks rank_count kernel_sum_ns",
         words("k min 12 5", "k median 12 45", "k max 12 100",
               "other min 2 30", "other median 2 40", "other max 2 50")),
     "reports in time stay by rank": (
         [(Kernel(0, 10), Kernel(20 + rank, 40)) for rank in range(9)], "idle_gaps", {}, "rank dur_ns",
         [(rank, 10 + rank) for rank in range(9)]),
     "rows in order of size stay so": (
-        [BY_SIZE] * 9, "kernels", {}, "name", words(*["b"] * 3, *["c"] * 3, *["a"] * 3)),
+        [BY_SIZE] * 9, SUMS, {}, "name", words(*["b"] * 3, *["c"] * 3, *["a"] * 3)),
     # On rank 0 a takes 90 and b 10, on the eight others a 10 and b 50.
     "the order of size is that of the medians": (
         [(Kernel(0, 90, name="a"), Kernel(100, 110, name="b")),
-         *[(Kernel(0, 10, name="a"), Kernel(100, 150, name="b"))] * 8], "kernels", {},
+         *[(Kernel(0, 10, name="a"), Kernel(100, 150, name="b"))] * 8], SUMS, {},
         "name over_ranks kernel_sum_ns",
         words("b min 10", "b median 50", "b max 50", "a min 10", "a median 10", "a max 90")),
     "rows in another order stay as first met": (
@@ -119,7 +122,7 @@ ROWS: dict[str, tuple[Sequence[Sequence[Row]], str, dict[str, Any], str, list[tu
         words("node0 min 10", "node0 median 15", "node0 max 20",
               "node1 min 30", "node1 median 35", "node1 max 40")),
     "a slice by rank looks at those profiles": (
-        TEN, "kernels", {"slice": api.Slice(ranks=(2, 4))}, "rank", [(2,), (4,)]),
+        TEN, SUMS, {"slice": api.Slice(ranks=(2, 4))}, "rank", [(2,), (4,)]),
 }  # fmt: skip
 
 
@@ -135,7 +138,7 @@ def test_rows_over_ranks(
 
 
 def test_the_first_columns_of_rows_over_ranks(ten: Path) -> None:
-    columns = [column.name for column in report(ten, "kernels").columns]
+    columns = [column.name for column in report(ten, SUMS).columns]
     assert columns[:3] == ["name", "over_ranks", "rank_count"]
 
 
@@ -143,7 +146,7 @@ def test_ranks_come_in_their_order_however_they_were_imported(tmp_path: Path) ->
     store = tmp_path / "job.db"
     for rank in (2, 10, 1):
         write(store, *kernels(5), label=f"r{rank}", ranks={1: rank}, run="job")
-    assert picked(report(store, "kernels"), "rank") == [(1,), (2,), (10,)]
+    assert picked(report(store, SUMS), "rank") == [(1,), (2,), (10,)]
     assert picked(report(store, "rank_summary"), "rank")[3:] == [(1,), (2,), (10,)]
 
 
@@ -163,14 +166,14 @@ def test_ranks_that_cannot_answer_are_counted(tmp_path: Path) -> None:
     write(
         store, Call(0, 5), label="cpu", ranks={1: 2}, run="job", holds={Fact.API_CALLS, Fact.RANKS}
     )
-    found = report(store, "kernels")
+    found = report(store, SUMS)
     assert picked(found, "profile") == [("r0",), ("r1",)]
     assert slugs(found) == {"not-recorded-by-some": 1}
 
 
 def test_a_report_that_no_rank_recorded_is_not_recorded(tmp_path: Path) -> None:
     store = make(tmp_path / "job.db", *TEN, without=[Fact.KERNELS, Fact.API_CALLS, Fact.MPI_CALLS])
-    for name in ("kernels", "stragglers"):
+    for name in (SUMS, "stragglers"):
         found = report(store, name)
         assert found.table is None
         assert "kernel events" in found.not_recorded
@@ -179,8 +182,81 @@ def test_a_report_that_no_rank_recorded_is_not_recorded(tmp_path: Path) -> None:
 
 def test_missing_ranks_are_told(tmp_path: Path) -> None:
     store = make(tmp_path / "job.db", *TEN[:3], processes={1: {"world_size": 5}})
-    found = report(store, "kernels")
+    found = report(store, SUMS)
     assert [(note.slug, note.count) for note in found.notes] == [("ranks-missing", 2)]
+
+
+# -- rows of the job
+
+# Rank 0 runs a for 10 + 30 and b for 50, rank 1 runs a for 20, rank 4 for 5.
+JOB = {
+    0: (Kernel(0, 10, name="a"), Kernel(100, 130, name="a"), Kernel(200, 250, name="b")),
+    1: (Kernel(0, 20, name="a"),),
+    4: (Kernel(0, 5, name="a"),),
+}
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The store of JOB, to be read only."""
+    store = tmp_path_factory.mktemp("job") / "job.db"
+    for rank, rows in JOB.items():
+        write(store, *rows, label=f"r{rank}", ranks={1: rank}, run="job")
+    return store
+
+
+def test_kernels_of_a_job_have_one_row_over_all_ranks(job: Path) -> None:
+    found = report(job, "kernels")
+    columns = ("name", "kernel_count", "kernel_sum_ns", "avg_ns", "min_ns", "max_ns")
+    assert picked(found, *columns) == [("a", 4, 65, 65 / 4, 5, 30), ("b", 1, 50, 50.0, 50, 50)]
+    shares = [row["kernel_pct"] for row in found.rows()]
+    assert shares == pytest.approx([100 * 65 / 115, 100 * 50 / 115])
+    assert found.title == "Kernels by name, all ranks"
+    assert "med_ns" not in {column.name for column in found.columns}
+
+
+def test_rows_of_a_job_name_the_ranks_with_most_and_least(job: Path) -> None:
+    columns = ("name", "rank_count", "max_rank", "rank_max_sum_ns", "min_rank", "rank_min_sum_ns")
+    assert picked(report(job, "kernels"), *columns) == [
+        ("a", 3, 0, 40, 4, 5), ("b", 1, 0, 50, 0, 50)]  # fmt: skip
+
+
+@pytest.mark.parametrize("asked", [{"by": "rank"}, {"split": "rank"}, {"split": "device"}], ids=str)
+def test_rows_by_rank_are_there_on_request(job: Path, asked: dict[str, Any]) -> None:
+    rows = picked(report(job, "kernels", **asked), "rank", "name", "kernel_sum_ns")
+    assert rows == [(0, "b", 50), (0, "a", 40), (1, "a", 20), (4, "a", 5)]
+
+
+def test_any_report_with_sums_has_rows_of_the_job(job: Path) -> None:
+    found = report(job, "overview", by="job")
+    assert picked(found, "kernel_count", "kernel_sum_ns", "rank_count") == [(5, 115, 3)]
+    assert "rank" in {column.name for column in report(job, "idle_gaps", by="job").columns}
+
+
+def test_a_limit_cuts_rows_of_the_job_after_they_were_added_up(tmp_path: Path) -> None:
+    """On each rank another kernel is the largest, and a, the second of each, is the job's."""
+    ranks = [(Kernel(0, 50, name=f"k{rank}"), Kernel(100, 140, name="a")) for rank in range(3)]
+    found = report(make(tmp_path / "job.db", *ranks), "kernels", limit=1)
+    assert picked(found, "name", "kernel_sum_ns") == [("a", 120)]
+    assert found.row_count == 4
+
+
+def test_two_recordings_of_one_process_are_one_rank_of_the_job(tmp_path: Path) -> None:
+    """Cycles of a worker: the same host, rank and process at two times."""
+    store = tmp_path / "job.db"
+    for begin in (0, 10**9):
+        write(store, Kernel(begin, begin + 10, name="a"), label=f"at{begin}", ranks={1: 3},
+              host="n", run="job", utc=0)  # fmt: skip
+    columns = ("rank_count", "rank_max_sum_ns", "rank_min_sum_ns")
+    assert picked(report(store, "kernels"), *columns) == [(1, 20, 20)]
+
+
+def test_what_a_rank_did_not_record_is_not_in_sums_and_counted(tmp_path: Path) -> None:
+    store = make(tmp_path / "job.db", *([Kernel(0, 10), Memcpy(10, 15)] for _ in range(2)))
+    write(store, Kernel(0, 10), label="r2", ranks={1: 2}, run="job", without=[Fact.MEMCPYS])
+    found = report(store, "overview", by="job")
+    assert picked(found, "kernel_sum_ns", "memcpy_count", "memcpy_sum_ns") == [(30, 2, 10)]
+    assert slugs(found)["values-left-out"] == 2, "memcpy_count and memcpy_sum_ns"
 
 
 # -- limits
@@ -189,16 +265,16 @@ def test_missing_ranks_are_told(tmp_path: Path) -> None:
 def test_a_limit_is_that_of_all_rows(tmp_path: Path) -> None:
     ranks = [tuple(Kernel(100 * i, 100 * i + 50 - i, name=f"k{i}") for i in range(9))] * 9
     few, many = make(tmp_path / "few.db", *ranks[:3]), make(tmp_path / "many.db", *ranks)
-    assert picked(report(few, "kernels", limit=7), "rank", "name") == [
+    assert picked(report(few, SUMS, limit=7), "rank", "name") == [
         (rank, name) for rank in range(3) for name in ("k0", "k1")]  # fmt: skip
-    assert report(few, "kernels", limit=7).row_count == 27
-    assert picked(report(many, "kernels", limit=7), "name", "over_ranks")[::3] == [
+    assert report(few, SUMS, limit=7).row_count == 27
+    assert picked(report(many, SUMS, limit=7), "name", "over_ranks")[::3] == [
         ("k0", "min"),
         ("k1", "min"),
     ]
-    assert len(report(few, "kernels", limit=1).rows()) == 3, "one of each rank at least"
-    assert len(report(few, "kernels", for_people=True).rows()) == 3 * 6
-    assert len(report(many, "kernels").rows()) == 27
+    assert len(report(few, SUMS, limit=1).rows()) == 3, "one of each rank at least"
+    assert len(report(few, SUMS, for_people=True).rows()) == 3 * 6
+    assert len(report(many, SUMS).rows()) == 27
 
 
 # -- hosts and devices
@@ -282,7 +358,7 @@ def test_printed_tables_of_many_ranks(ten: Path, tmp_path: Path) -> None:
     "format_name", few(["json", "csv", "tsv", "text", "markdown", "column"], 2)
 )
 def test_every_format(ten: Path, tmp_path: Path, format_name: str) -> None:
-    done = command("report", ten, "kernels", "-f", format_name, cwd=tmp_path)
+    done = command("report", ten, "kernel_categories", "-f", format_name, cwd=tmp_path)
     assert done.status == 0, done.err
     if format_name == "json":
         (found,) = json.loads(done.out)["reports"]
@@ -300,7 +376,7 @@ def test_a_store_of_two_runs_asks_for_one(tmp_path: Path) -> None:
     assert "the store holds 2 runs: name one" in done.err
     assert f"{store}@job  (2 profiles, " in done.err
     assert f"{store}@alone" in done.err
-    assert picked(report(f"{store}@job", "kernels"), "rank") == [(0,), (1,)]
+    assert picked(report(f"{store}@job", SUMS), "rank") == [(0,), (1,)]
     assert picked(report(f"{store}@r1", "kernels"), "rank") == [(1,)]
     assert picked(report(f"{store}@rank=0", "kernels"), "rank") == [(0,)]
 
@@ -339,14 +415,14 @@ def test_a_store_in_a_folder_may_hold_many_ranks(tmp_path: Path) -> None:
     ranks = [(Kernel(0, 50, name=first), Kernel(100, 110, name=second))
              for first, second in [("a", "b")] * 5 + [("b", "a")] * 5]  # fmt: skip
     make(tmp_path / "job.db", *ranks)
-    found = report(tmp_path, "kernels", limit=1)
+    found = report(tmp_path, SUMS, limit=1)
     assert picked(found, "name", "rank_count", "kernel_sum_ns")[1] == ("a", 10, 30)
 
 
 def test_ranks_of_a_folder_come_in_their_order(tmp_path: Path) -> None:
     for name, rank in (("a", 5), ("b", 3)):
         write(tmp_path / f"{name}.db", *kernels(10), label=name, ranks={1: rank})
-    assert picked(report(tmp_path, "kernels"), "rank", "profile") == [(3, "b"), (5, "a")]
+    assert picked(report(tmp_path, SUMS), "rank", "profile") == [(3, "b"), (5, "a")]
 
 
 def test_a_folder_without_profiles(tmp_path: Path) -> None:
@@ -429,12 +505,45 @@ def test_extremes_against_sorting(
         assert found[name, "max"]["rank_count"] == len(mine)
 
 
+@given(
+    st.lists(st.lists(cells, max_size=4, unique_by=lambda cell: cell[0]), min_size=1, max_size=6)
+)
+def test_sums_of_a_job_against_adding(
+    ranks: list[list[tuple[str, int | None, int | None, str]]],
+) -> None:
+    job = None
+    for rank, rows in enumerate(ranks):
+        data = {"profile": ["p"] * len(rows), "rank": [rank] * len(rows), "name": [r[0] for r in rows],
+                "time_ns": [r[1] for r in rows], "share_pct": [r[2] for r in rows],
+                "device": [r[3] for r in rows]}  # fmt: skip
+        one = Report(
+            "t", "", COLUMNS, build_table(COLUMNS, data), (ProfileRef(rank, f"r{rank}", "", ""),)
+        )
+        job = job or JobAggregator(one)
+        job.add(one, RankProfile(f"r{rank}"))
+    assert job is not None
+    found = {row["name"]: row for row in job.report(0).rows()}
+    told = [(rank, *row) for rank, rows in enumerate(ranks) for row in rows]
+    assert found.keys() == {row[1] for row in told}
+    for name, row in found.items():
+        mine = [each for each in told if each[1] == name]
+        known = {rank: time for rank, _, time, *_ in mine if time is not None}
+        assert row["rank_count"] == len(mine)
+        assert row["time_ns"] == (sum(known.values()) if known else None)
+        assert row["rank_max_sum_ns"] == max(known.values(), default=None)
+        assert row["rank_min_sum_ns"] == min(known.values(), default=None)
+        devices = {each[4] for each in mine}
+        assert row["device"] == (devices.pop() if len(devices) == 1 else None)
+        assert "share_pct" not in row, "a share of one rank's whole adds up to nothing"
+
+
 def test_every_report_joins_its_profiles(ten: Path) -> None:
     """All reports over ten ranks: as declared, or said to be not recorded."""
     for found in api.report_on(ten, queries.REPORTS):
         assert (found.table is None) == bool(found.not_recorded)
         if found.table is not None:
             assert found.table.column_names == [column.name for column in found.columns]
-            combined = (*queries.reports_that_are("in-time"), *queries.OVER_RANKS)
+            traits = [*map(queries.reports_that_are, ("in-time", "by-job"))]
+            combined = {*traits[0], *traits[1], *queries.OVER_RANKS}
             if queries.parse_spec(found.name).name not in combined:
                 assert set(found.to_arrow()["over_ranks"].to_pylist()) <= {"min", "median", "max"}

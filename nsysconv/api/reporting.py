@@ -32,7 +32,14 @@ from nsysconv.queries import CombinedReport, PartialReport
 from nsysconv.queries.columns import PROFILE, RANK
 from nsysconv.queries.contract import Request
 from nsysconv.queries.cycles import Member, Session, cycles_of
-from nsysconv.ranks.over_ranks import By, RankAggregator, RankProfile, rank_profile
+from nsysconv.ranks.over_ranks import (
+    By,
+    JobAggregator,
+    RankAggregator,
+    RankProfile,
+    job_size,
+    rank_profile,
+)
 from nsysconv.report import (
     MISSING,
     Column,
@@ -53,7 +60,7 @@ from nsysconv.store.runs import rank_coverage
 from nsysconv.timeline.clock_offsets import time_of_day
 from nsysconv.timeline.slices import Slice
 
-BY = ("rank", "host", "device", *PROFILE_BY)
+BY = ("rank", "host", "device", "job", *PROFILE_BY)
 """Kinds of rows that a report on many ranks can have."""
 
 MOST_BESIDE = 8
@@ -100,7 +107,7 @@ def report_target(target: Target, options: ReportOptions, say: Say = silent) -> 
         return run.reports(redacted_target(target), options.slice)
     with ExitStack() as stack:
         profiles = targets[0].opened(stack, tuple(options.include), say)
-        if len(profiles) == 1 and options.by not in ("host", "device"):
+        if len(profiles) == 1 and options.by not in ("host", "device", "job"):
             profile = profiles[0]
             _prepare(job, profile)
             requests = job.requests(job.row_limits)
@@ -412,19 +419,20 @@ def _labeled(report: Report | PartialReport, ref: ProfileRef) -> Report | Partia
 class _MergedReport:
     # This is one report over the profiles of a run, which are added one by one. `by`: "rank" keeps the
     # rows of all profiles below each other; "host" and "device" reduce all rows of each host or device
-    # to three; None reduces all rows of the run to three if it has more than MOST_BESIDE profiles.
+    # to three; "job" adds up those of one key; None does so in reports that are "by-job", and reduces
+    # others to three rows if the run has more than MOST_BESIDE profiles.
     def __init__(self, spec: str, options: ReportOptions, limit: int) -> None:
         self._options, self._limit = options, limit
         self._is_default_for_people = options.limit is None and options.for_people
         name, by = queries.parse_spec(spec).name, options.by
-        columns = {column.name for column in queries.query(name).columns}
-        self._may_reduce = "in-time" not in queries.ENTRIES[name].traits and by not in (
-            "rank",
-            "step",
-        )
+        columns, traits = queries.query(name).columns, queries.ENTRIES[name].traits
+        self._may_reduce = "in-time" not in traits and by not in ("rank", "step")
+        has_devices = any(column.name == "device_id" for column in columns)
         self._by: By | None = None
-        if self._may_reduce and (by == "host" or (by == "device" and "device_id" in columns)):
+        if self._may_reduce and (by == "host" or (by == "device" and has_devices)):
             self._by = "host" if by == "host" else "device"
+        of_job = by == "job" or (by is None and options.split is None and "by-job" in traits)
+        self._is_job = of_job and self._may_reduce and name not in queries.OVER_RANKS
         self._over_ranks: CombinedReport | None = None
         if name in queries.OVER_RANKS:
             self._over_ranks = CombinedReport(spec, options.request(0 if self._by else limit))
@@ -435,7 +443,7 @@ class _MergedReport:
         # The result is the most rows to keep (0: all). `profile_count` is None if it is not known.
         is_many = profile_count is None or profile_count > MOST_BESIDE
         reduced = self._may_reduce and (self._by is not None or is_many)
-        return 0 if reduced else self._limit
+        return 0 if reduced or self._is_job else self._limit
 
     def add(self, report: Report | PartialReport, who: RankProfile) -> None:
         if isinstance(report, PartialReport):
@@ -443,7 +451,7 @@ class _MergedReport:
             self._over_ranks.add(report)
             return
         self._beside.append((who, report))
-        is_many = self._may_reduce and len(self._beside) > MOST_BESIDE
+        is_many = self._may_reduce and not self._is_job and len(self._beside) > MOST_BESIDE
         if self._by or is_many or self._extremes is not None:
             self._extremes = self._extremes or RankAggregator(self._beside[0][1], self._by)
             for each, of_profile in self._beside:
@@ -469,6 +477,12 @@ class _MergedReport:
             return shown_report(self._extremes.report(self._limit), form=self._options.form)
         self._beside.sort(key=lambda pair: pair[0].order)
         count = len(self._beside)
+        has_sums = self._is_job and job_size(self._beside[0][1].columns) is not None
+        if has_sums and (count > 1 or self._options.by == "job"):
+            job = JobAggregator(self._beside[0][1])
+            for who, report in self._beside:
+                job.add(report, who)
+            return shown_report(job.report(self._limit), form=self._options.form)
         rows = self._limit
         if count > 1 and rows:
             is_few = self._is_default_for_people and count <= MOST_BESIDE

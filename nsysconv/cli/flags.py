@@ -135,7 +135,7 @@ KernelNames = StrEnum("KernelNames", ["DEMANGLED", "SHORT", "MANGLED"])
 RangeNames = StrEnum("RangeNames", ["GROUPED", "EXACT"])
 Match = StrEnum("Match", ["EXACT", "SIGNATURE", "NAME"])
 Inconclusive = StrEnum("Inconclusive", ["FAIL", "PASS"])
-By = StrEnum("By", ["RANK", "HOST", "DEVICE", "STEP"])
+By = StrEnum("By", ["RANK", "HOST", "DEVICE", "JOB", "STEP"])
 Split = StrEnum("Split", ["DEVICE", "RANK"])
 
 
