@@ -164,13 +164,18 @@ def test_annotated_steps_are_the_steps_also_if_the_host_runs_ahead(
 
 
 def test_steps_of_keras_have_their_number_in_the_name(written: Callable[[bytes], Path]) -> None:
-    """As `Trace('train', step_num=3, _r=1)` is spelled where arguments are part of the name."""
-    plane = Plane("/host:CPU")
-    plane.line(1, "python", [plane.event(f"train#step_num={i},_r=1#", 100 * i, 50) for i in (3, 4)])
-    with api.open(written(space([plane]))) as profile:
-        report = profile.report("steps").to_arrow().to_pydict()
-    assert list(zip(report["step"], report["dur_ns"], strict=True))[:2] == [
-        ("train 3", 50_000), ("train 4", 50_000)]  # fmt: skip
+    """As `fit` and, in it, its callback annotate them; on JAX the number is in the text alone."""
+    for outer, inner, steps in (
+        ("train#epoch_num=0,step_num={},_r=1#", "Profiled batch#step_num={}#", "train {}"),
+        ("no step", "Profiled batch {}", "Profiled batch {}"),
+    ):
+        plane = Plane("/host:CPU")
+        plane.line(1, "python", [event for i in (3, 4) for event in (
+            plane.event(outer.format(i), 100 * i, 60), plane.event(inner.format(i), 100 * i + 5, 50))
+        ])  # fmt: skip
+        with api.open(written(space([plane]))) as profile:
+            report = profile.report("steps").to_arrow().to_pydict()
+        assert report["step"][:2] == [steps.format(3), steps.format(4)]
 
 
 def test_steps_are_not_chosen_if_others_are_named_alike(written: Callable[[bytes], Path]) -> None:

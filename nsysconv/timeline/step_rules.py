@@ -34,6 +34,7 @@ SERVING = (
 FRAMEWORKS = (
     "ProfilerStep#*",  # PyTorch's profiler
     "[pl][profile]run_training_batch",  # Lightning
+    "Profiled batch *",  # Keras' TensorBoard callback
     *SERVING,
 )
 """Names that frameworks give to their steps; the first of these that a profile has counts."""
