@@ -30,7 +30,7 @@ from nsysconv.timeline.annotations import operators, ranges, which_named
 from nsysconv.timeline.arrays import Array, distinct, factorize, sums, take
 from nsysconv.timeline.events import Spans
 from nsysconv.timeline.intervals import Union, union
-from nsysconv.timeline.kernel_categories import rules
+from nsysconv.timeline.kernel_categories import categories, rules
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.utilization import compute_capability, device_name
 from nsysconv.timeline.vendors import is_of_amd
@@ -128,14 +128,22 @@ def layout_conversions(scene: Scene) -> Found | None:
     has_operators = records_operators(scene)
     if has_operators and has_named(scene, _CONTIGUOUS):
         mine |= _in_contiguous(scene)
-    if has_operators and Fact.INPUT_TYPES in scene.timeline.profile.facts:
-        copying = kernels_named(scene, lambda name: rules().category(name) == "copy")
-        # Strides are read only if copies could make a finding.
-        if scene.speaks("layout_conversions", of_kernels(scene, mine | copying)):
-            copies, layouts = _reordering_copies(scene)
-            copy = np.where(scene.is_kernel, launched_in(scene, copies), -1)
-            return _with_source(scene, mine | (copy >= 0), copies, copy, layouts)
-    return _with_details(of_kernels(scene, mine))
+    has_types = has_operators and Fact.INPUT_TYPES in scene.timeline.profile.facts
+    # Strides, which are recorded with types, are read only if copies could make a finding.
+    if not has_types or not scene.speaks(
+        "layout_conversions", of_kernels(scene, mine | _copying(scene))
+    ):
+        return _with_details(of_kernels(scene, mine))
+    copies, layouts = _reordering_copies(scene)
+    copy = np.where(scene.is_kernel, launched_in(scene, copies), -1)
+    return _with_source(scene, mine | (copy >= 0), copies, copy, layouts)
+
+
+def _copying(scene: Scene) -> Array:
+    category, words = categories(scene.timeline)
+    copies = np.append(category == (words.index("copy") if "copy" in words else -1), False)
+    result: Array = copies[np.where(scene.is_kernel, scene.ops.row, -1)]
+    return result
 
 
 def _with_details(found: Found | None, source: str = "", case: str = "") -> Found | None:
