@@ -38,7 +38,8 @@ VERSIONS: dict[int, str] = {
     9: "Threads: the tables `cpu_switch` and `cpu_sample`. Devices: clocks, threads of a warp and "
     "of an SM. Source lines: the table `cpu_line`. Memory: the table `memory_block`; segments and "
     "failed allocations in `memory_event`. Callers of API calls; which call recorded an event. "
-    "Annotations of graph nodes. Reports for histories: the table `kept_report`.",
+    "Annotations of graph nodes. Which ranges are steps. Strides of what operators copy. Reports for "
+    "histories: the table `kept_report`.",
 }
 """One line per version: what changed."""
 
@@ -228,6 +229,12 @@ profile = sa.Table(
         "1: what cannot be believed was looked for at the import (`implausible`, `note`); null: it is "
         "looked for at each reading.",
         since=8,
+    ),
+    _text(
+        "step_range",
+        "Name of the ranges that the program annotated as its steps, in the profiler's own way, `*` "
+        "standing for anything (`train *`); null: none.",
+        since=9,
     ),
     sa.UniqueConstraint("identity"),
     sa.UniqueConstraint("label"),
@@ -598,6 +605,12 @@ operator = _event_table(
         "is_open", "1: it was open when the recording ended, and its duration is cut.", since=5
     ),
     _column("op_id", "Number of the call, as the framework counts them; null: none.", since=5),
+    _column(
+        "strides_id",
+        "Strides of its inputs as the source spells them, of operators that copy a tensor "
+        "(`aten::copy_`: target and source), `name.id`.",
+        since=9,
+    ),
 )
 
 collective = _event_table(

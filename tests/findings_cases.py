@@ -11,7 +11,7 @@
     runs [0, 5) cpu=1 then=Running                when a thread was on a CPU, and its state as it left
     set [0, 5)      graph [0, 5)      migration bytes=4096 [0, 5)      profiler [0, 5)
     collective allreduce bytes=4096 [0, 5)        what is recorded of a kernel's collective
-    range NAME [0, 5)      operator NAME [0, 5) shapes=[[2,3]] types=["float"]
+    range NAME [0, 5)      operator NAME [0, 5) shapes=[[2,3]] types=["float"] strides=[[3,1]]
     memory 64 [5, 5) used=164 held=512 at=7       allocated (freed: -64), in use and held then, address
     → copy_bound saves 5                          or: costs 5; warns 90; says nothing; cannot look
 
@@ -157,7 +157,7 @@ def _event(
         return small.Range(*at, name, tid=tid, pid=pid)
     if word == "operator":
         return small.Operator(*at, name, tid=tid, pid=pid, shapes=given.get("shapes"),
-                              types=given.get("types"))  # fmt: skip
+                              types=given.get("types"), strides=given.get("strides"))  # fmt: skip
     if word == "profiler":
         return small.Overhead(*at, pid=pid)
     raise ValueError(word)

@@ -169,6 +169,7 @@ class Operator(NamedTuple):
     stack: str | None = None
     arguments: str | None = None
     types: str | None = None
+    strides: str | None = None
 
 
 class OsrtCall(NamedTuple):
@@ -364,7 +365,8 @@ _NAMED = {"caller": "caller_name_id", "instruction": "instruction_id", "file": "
           "short": "short_name_id", "mangled": "mangled_name_id",
           "group": "group_id", "dtype": "dtype_id", "members": "group_ranks_id", "shapes": "shapes_id",
           "stack": "stack_id", "library": "library_id", "arguments": "arguments_id",
-          "types": "types_id", "annotation": "annotation_id", "kernel": "kernel_name_id"}  # fmt: skip
+          "types": "types_id", "strides": "strides_id",
+          "annotation": "annotation_id", "kernel": "kernel_name_id"}  # fmt: skip
 _KINDS = {Range: codes.RANGE_KINDS, Operator: codes.OPERATOR_KINDS,
           Overhead: codes.OVERHEAD_KINDS, MpiCall: codes.MPI_KINDS,
           Collective: codes.COLLECTIVE_KINDS,

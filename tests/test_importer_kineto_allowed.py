@@ -71,7 +71,8 @@ def test_columns_of_an_operator(tmp_path: Path) -> None:
             "Concrete Inputs": ["", "", "", "[2, 2]"], "Call stack": "/x/a.py(1): f;b/c.py(2): g;",
             "Fwd thread id": 0, "Record function id": 17}},
         {"name": "aten::mm", "args": {"Concrete Inputs": ["1"], "Fwd thread id": 2, "finished": False,
-                                      "Record function id": 0}},
+                                      "Record function id": 0, "Input Strides": [[4, 1]]}},
+        {"name": "aten::copy_", "args": {"Input Strides": [[4, 1], [1, 3], []]}},
     ]  # fmt: skip
     for place, event in enumerate(events):
         event |= {"ph": "X", "cat": "cpu_op", "pid": 1, "tid": 1, "ts": 10 * place + 1, "dur": 5}
@@ -81,12 +82,15 @@ def test_columns_of_an_operator(tmp_path: Path) -> None:
     with reading(tmp_path / "a.db") as store:
         (profile,) = store.profiles()
         rows = next(iter(profile.batches("operator", 10))).to_pylist()
-        ids = ("arguments_id", "stack_id")
+        ids = ("arguments_id", "stack_id", "strides_id")
         names = profile.names(row[key] for row in rows for key in ids if row[key])
-        assert [names.get(row["arguments_id"]) for row in rows] == ["[null, null, null, [2, 2]]", None]
-        assert [names.get(row["stack_id"]) for row in rows] == ["a.py(1): f;b/c.py(2): g;", None]
-        assert [row["forward_thread"] for row in rows] == [None, 2]
-        assert [row["is_open"] for row in rows] == [None, 1]
-        assert [row["op_id"] for row in rows] == [17, None]
+        assert [names.get(row["arguments_id"]) for row in rows] == [
+            "[null, null, null, [2, 2]]", None, None]  # fmt: skip
+        assert [names.get(row["stack_id"]) for row in rows] == [
+            "a.py(1): f;b/c.py(2): g;", None, None]  # fmt: skip
+        assert [names.get(row["strides_id"]) for row in rows] == [None, None, "[[4, 1], [1, 3], []]"]
+        assert [row["forward_thread"] for row in rows] == [None, 2, None]
+        assert [row["is_open"] for row in rows] == [None, 1, None]
+        assert [row["op_id"] for row in rows] == [17, None, None]
         assert {Fact.STACKS, Fact.FORWARD_LINKS} <= profile.facts
         assert {Fact.INPUT_SHAPES, Fact.INPUT_TYPES} <= profile.missing

@@ -135,6 +135,64 @@ def test_annotations_are_ranges_and_steps_have_their_number() -> None:
     assert report["kernel_ns"][:STEPS] == [700_001] * STEPS
 
 
+def test_annotated_steps_are_the_steps_also_if_the_host_runs_ahead(
+    written: Callable[[bytes], Path],
+) -> None:
+    """Two steps of 100 µs on the host from 1000 µs on; their kernels of 1000 µs end at 2150 and 3150."""
+    host_plane, gpu = Plane("/host:CPU"), Plane("/device:GPU:0", NVIDIA)
+    launches = [plane_event for i in (0, 1) for plane_event in (
+        host_plane.event("train", 100 * i, 100, step_num=i, _r=1),
+        host_plane.event("cuLaunchKernel", 100 * i + 10, 5, correlation_id=Unsigned(i + 1)),
+    )]  # fmt: skip
+    host_plane.line(1, "python", [*launches, host_plane.event("load", 250, 10),
+                                  host_plane.event("eval", 300, 30, step_num=0)])  # fmt: skip
+    gpu.line(2, "Stream #5", [
+        gpu.event("k", 150 + 1000 * i, 1000, correlation_id=Unsigned(i + 1),
+                  kernel_details="grid:1,1,1 block:1,1,1") for i in (0, 1)
+    ])  # fmt: skip
+    path = written(space([host_plane, gpu]))
+    with api.open(path) as profile:
+        assert profile.timeline.profile.attributes["step_range"] == "train *"
+        report = profile.report("steps").to_arrow().to_pydict()
+        assert report["step"][:2] == ["train 0", "train 1"]
+        # A step ends with the last op launched in it, and the next one begins there.
+        assert report["dur_ns"][:2] == [1_150_000, 1_000_000]
+        assert report["kernel_ns"][:2] == [1_000_000, 1_000_000]
+        (row,) = profile.report("kernels").to_arrow().to_pylist()
+        assert row["per_step_ns"] == 1_000_000
+        assert profile.report("steps", step_range="eval *").to_arrow()["step"][0].as_py() == "eval 0"
+
+
+def test_steps_of_keras_have_their_number_in_the_name(written: Callable[[bytes], Path]) -> None:
+    """As `fit` and, in it, its callback annotate them; on JAX the number is in the text alone."""
+    for outer, inner, steps in (
+        ("train#epoch_num=0,step_num={},_r=1#", "Profiled batch#step_num={}#", "train {}"),
+        ("no step", "Profiled batch {}", "Profiled batch {}"),
+    ):
+        plane = Plane("/host:CPU")
+        plane.line(1, "python", [event for i in (3, 4) for event in (
+            plane.event(outer.format(i), 100 * i, 60), plane.event(inner.format(i), 100 * i + 5, 50))
+        ])  # fmt: skip
+        with api.open(written(space([plane]))) as profile:
+            report = profile.report("steps").to_arrow().to_pydict()
+        assert report["step"][:2] == [steps.format(3), steps.format(4)]
+
+
+def test_steps_are_not_chosen_if_others_are_named_alike(written: Callable[[bytes], Path]) -> None:
+    plane = Plane("/host:CPU")
+    plane.line(1, "python", [plane.event("train", 0, 50, step_num=0),
+                             plane.event("train input", 60, 5)])  # fmt: skip
+    with profile_in_place(written(space([plane]))) as profile:
+        assert profile.attributes["step_range"] is None
+
+
+def test_calls_of_jitted_functions_alone_are_no_steps(written: Callable[[bytes], Path]) -> None:
+    plane = Plane("/host:CPU")
+    plane.line(1, "python", [plane.event("PjitFunction(step)", 100 * i, 50) for i in range(4)])
+    with api.open(written(space([plane]))) as profile:
+        assert profile.report("steps").to_arrow()["step"].to_pylist() == ["[whole profile]"]
+
+
 def test_calls_are_linked_and_what_xla_does_is_an_operator() -> None:
     calls = columns(TRAINING, "api_call", "name", "layer", "correlation_id")
     assert Counter(calls) == Counter(
@@ -474,12 +532,33 @@ def test_tf_gpu_multi_worker() -> None:
 
 
 @real
+def test_steps_of_the_own_file(tmp_path: Path) -> None:
+    """As the events of the file have them: offsets and durations, with 5.936 µs of their line."""
+    expected = [(75_736, 4_921_913), (5_032_962, 1_759_333), (6_815_170, 1_187_512),
+                (8_010_418, 1_148_950), (9_172_625, 1_256_159)]  # fmt: skip
+    api.import_files([OWN], tmp_path / "own.db")
+    for target in (OWN, tmp_path / "own.db"):
+        (report,) = api.report_on(target, "steps")
+        found = [row for row in report.rows() if row["step"].startswith("train ")]
+        assert [row["step"] for row in found] == [f"train {i}" for i in range(5)]
+        assert [(row["start_ns"], row["dur_ns"]) for row in found] == expected
+
+
+@real
+@pytest.mark.parametrize("path", [FUSED, LEGACY, TENSORFLOW])
+def test_files_without_annotated_steps_have_none(path: Path) -> None:
+    with profile_in_place(path) as profile:
+        assert profile.attributes["step_range"] is None
+
+
+@real
 def test_own_cpu_file() -> None:
     assert Counter(name for (name,) in columns(OWN, "range", "name")) == {
         "my_range": 5, **{f"train {step}": 1 for step in range(5)}}  # fmt: skip
     assert facts(OWN) == {Fact.OVERHEAD, Fact.RANGES, Fact.OPERATORS, Fact.THREADS, Fact.UTC}
     with profile_in_place(OWN) as profile:
         assert profile.attributes["tool_version"] == "jax 0.10.2"
+        assert profile.attributes["step_range"] == "train *"
         assert [row["pid"] for row in small_rows(profile, "process")] == [15145]
 
 

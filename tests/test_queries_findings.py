@@ -98,8 +98,8 @@ def test_prose_name_reports_and_details() -> None:
         parse_spec(each.report)
         assert each.kind in (SAVING, COST, RISK), rule
         assert "cuda" in each.advice, rule
-        cases = {"exchange", "range", "capture", "waits", "blocked", "faults",
-                 "occupancy", "input", "lock", "sleep", "core"}  # fmt: skip
+        cases = {"exchange", "range", "capture", "waits", "blocked", "faults", "occupancy", "input",
+                 "lock", "sleep", "core", "channels", "transposed", "permuted"}  # fmt: skip
         assert set(each.advice) <= {"cuda", "hip", "pytorch", *cases}, rule
         assert len(max(each.advice.values(), key=len)) <= 100, rule
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from nsysconv.report import Unit, human
 TUTORIAL = REAL / (
     "kineto/sidnb13+torch-profiling-tutorial__dcb0aa1a78e7_4399.1752181589621105859.pt.trace.json"
 )
+RECORDED = Path(__file__).parent / "recorded"
 H100 = {"sm_count": 132, "compute_major": 9, "compute_minor": 0}
 
 
@@ -105,6 +107,78 @@ def test_what_contiguous_launches_changes_a_layout() -> None:
     )
     assert row is not None
     assert row["cost_ns"] == 60_000
+
+
+REORDERED = """
+    range MyModule [0, 45)
+    operator aten::linear [0, 40)
+    operator aten::reshape [1, 30)
+    operator aten::clone [2, 20)
+    operator aten::copy_ [3, 18) shapes=[{shape},{shape}] types=["float","float"] strides=[{to},{of}]
+    call cudaLaunchKernel [4, 6) #1
+    kernel direct_copy_kernel [50, 250) #1
+    kernel gemm [250, 1000)
+"""
+
+
+@pytest.mark.parametrize(("shape", "to", "of", "advice"), [
+    ("[2,3,4,5]", "[60,20,5,1]", "[60,1,15,3]", "channels_last"),
+    ("[2,3,4,5]", "[60,1,15,3]", "[60,20,5,1]", "channels_last"),
+    ("[1,3,4,5]", "[60,20,5,1]", "[60,1,15,3]", "channels_last"),
+    ("[2,3,4]", "[12,4,1]", "[12,1,3]", "before a GEMM"), ("[3,4]", "[4,1]", "[1,3]", "before a GEMM"),
+    ("[2,3,4,5]", "[60,20,5,1]", "[60,5,10,1]", "one order of dimensions"),
+    ("[2,3,4]", "[12,4,1]", "[4,8,1]", "one order of dimensions"),
+])  # fmt: skip
+def test_a_copy_into_another_order_names_who_needs_it_and_what_avoids_it(
+    shape: str, to: str, of: str, advice: str
+) -> None:
+    row = finding(REORDERED.format(shape=shape, to=to, of=of), "layout_conversions")
+    assert row is not None
+    assert row["cost_ns"] == 200_000
+    spelled = [text.replace(",", ", ") for text in (shape, of)]
+    assert (
+        "; 200.00 µs of it in aten::reshape of aten::linear, "
+        f"whose input {spelled[0]} has strides {spelled[1]}." in row["finding"]
+    )
+    assert advice in row["advice"]
+
+
+def test_copies_into_another_order_are_named_if_they_are_half_of_the_time() -> None:
+    lines = REORDERED.format(shape="[3,4]", to="[4,1]", of="[1,3]")
+    assert "aten::reshape" not in str(
+        finding(lines + "kernel nchwToNhwcKernel [1000, 1201)", "layout_conversions")
+    )
+    assert "aten::reshape" in str(
+        finding(lines + "kernel nchwToNhwcKernel [1000, 1200)", "layout_conversions")
+    )
+
+
+@pytest.mark.parametrize(
+    "strides", ["[[4,1]]", "[[4,1],[1]]", "[[4,1],1]", "{}", "[[4,1],[1,null]]", "oops"]
+)
+def test_odd_strides_are_no_layout(strides: str) -> None:
+    lines = f"""
+        operator aten::copy_ [3, 18) shapes=[[3,4],[3,4]] types=["float","float"] strides={strides}
+        call cudaLaunchKernel [4, 6) #1
+        kernel direct_copy_kernel [50, 250) #1
+        kernel gemm [250, 1000)
+    """
+    assert finding(lines, "layout_conversions") is None
+
+
+def test_recorded_copies_into_another_order_add_up_in_place_and_in_a_store(tmp_path: Path) -> None:
+    """By shapes, strides and types of each aten::copy_ in the JSON: 1485.726 µs of kernels."""
+    trace = RECORDED / "uneven_ranks-rank1.json.gz"
+    nsysconv.import_files([trace], tmp_path / "a.db")
+    for target in (trace, tmp_path / "a.db"):
+        (report,) = nsysconv.report_on(target, "findings")
+        row = row_of(report, "layout_conversions")
+        assert row is not None
+        assert row["cost_ns"] == 1_485_726
+        assert (
+            "602.21 µs of it in aten::reshape of ViewBackward0, whose input [128, 256, 3, 256] "
+            "has strides [65536, 256, 8388608, 1]." in row["finding"]
+        )
 
 
 # -- attention without operators: batches are in the grid

@@ -74,6 +74,9 @@ SAID = {
     "train 12": ("JAX", "step", "train", None, None),
     "train#step_num=12#": ("JAX", "step", "train", None, None),
     "train_step#_r=1,step_num=12#": ("JAX", "step", "train", None, None),
+    "Profiled batch 12": ("Keras", "step", "train", None, None),
+    "Profiled batch#step_num=12#": ("Keras", "step", "train", None, None),
+    "train#epoch_num=0,step_num=12,batch_size=32,_r=1#": ("JAX", "step", "train", None, None),
     "Optimizer.step#Adam.step": ("PyTorch", "phase", "optimizer", None, None),
     "Optimizer.zero_grad#SGD.zero_grad": ("PyTorch", "phase", "zero_grad", None, None),
     "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__": (

@@ -94,6 +94,8 @@ class ProfileAttributes:
     graph_mode: str | None = None
     examined: int | None = None
     """1: what cannot be believed of it is known, and among its rows."""
+    step_range: str | None = None
+    """Name of the ranges that the program annotated as its steps, `*` standing for anything."""
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ SERVING = (
 FRAMEWORKS = (
     "ProfilerStep#*",  # PyTorch's profiler
     "[pl][profile]run_training_batch",  # Lightning
+    "Profiled batch *",  # Keras' TensorBoard callback
     *SERVING,
 )
 """Names that frameworks give to their steps; the first of these that a profile has counts."""
@@ -51,10 +52,14 @@ _FEWEST = 3
 def resolved(timeline: Timeline, rule: StepRule) -> StepRule:
     """Return the rule that holds: as somebody said, else the names of ranges that are found to be steps.
 
-    Those are a framework's, else ranges of one word with a number that rises, three or more, one after
-    the other, which cover half of the time in which the GPU is used. Without any it says nothing.
+    Those are what the program annotated as steps, else a framework's, else ranges of one word
+    with a number that rises, three or more, one after the other, which cover half of the time in which
+    the GPU is used. Without any it says nothing.
     """
     profile = timeline.profile
+    annotated = profile.attributes["step_range"]
+    if annotated and not rule:
+        return StepRule(annotated)
     if rule or Fact.RANGES not in profile.facts:
         return rule or (StepRule(FRAMEWORKS[0]) if Fact.OPERATORS in profile.facts else rule)
     literal = [pattern.partition("*")[0] for pattern in FRAMEWORKS]

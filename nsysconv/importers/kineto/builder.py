@@ -21,6 +21,7 @@ from typing import Any
 from nsysconv.importers.kineto.allowed import allowed_stack, allowed_values, has_values
 from nsysconv.importers.kineto.events import (
     COMMUNICATION_OPERATOR,
+    COPY_OPERATOR,
     DRIVER_OVERHEAD,
     NO_ARGS,
     PEER,
@@ -342,6 +343,14 @@ class RowBuilder:
             if kind == PYTHON_FUNCTION
             else self._allowed_names([a.stack for a in args], allowed_stack),
             **_integers(args, forward_thread="forward_thread", op_id="op_id"),
+            # Only those of copies are kept: they say whether a copy changes the order of dimensions.
+            "strides_id": self._optional_names(
+                [
+                    a.strides if event.name == COPY_OPERATOR else None
+                    for event, a in zip(events, args, strict=True)
+                ],
+                _text_of_raw,
+            ),
             "is_open": integers([1 if a.finished is False else None for a in args]),
         }
 

@@ -62,6 +62,7 @@ class Args(msgspec.Struct, frozen=True, gc=False):
     shapes: Raw = field(default=None, name="Input Dims")  # type: ignore[assignment]
     shapes_old: Raw = field(default=None, name="Input dims")  # type: ignore[assignment]
     types: Raw = field(default=None, name="Input type")  # type: ignore[assignment]
+    strides: Raw = field(default=None, name="Input Strides")  # type: ignore[assignment]
     values: Raw = field(default=None, name="Concrete Inputs")  # type: ignore[assignment]
     stack: Raw = field(default=None, name="Call stack")  # type: ignore[assignment]
     forward_thread: Any = field(default=None, name="Fwd thread id")
@@ -170,6 +171,7 @@ OLD_COPIES = {
 }
 OLD_SET = "FillBuffer"
 COMMUNICATION_OPERATOR = "record_param_comms"
+COPY_OPERATOR = "aten::copy_"
 
 _COPY = re.compile(r"([HDAP]to[HDAP])\b(?:\s*\(([^()>]*)->([^()>]*)\))?")
 _SET = re.compile(r"Memset\s*\(([^()]+?)\)")
@@ -193,8 +195,8 @@ _GPU_ARGS = ("device", "context", "stream", "correlation", "in_device", "in_cont
 _MEMSET_ARGS = (*_GPU_ARGS, "bytes", "graph_node", "module", "name")
 _CALL_ARGS = ("correlation", "bytes", "size")
 _OPERATOR_ARGS = (
-    *("sequence", "op_id", "values", "types", "forward_thread", "stack", "shapes", "shapes_old"),
-    *("finished", *_COLLECTIVE_ARGS),
+    *("sequence", "op_id", "values", "types", "strides", "forward_thread", "stack", "shapes"),
+    *("shapes_old", "finished", *_COLLECTIVE_ARGS),
 )
 _ARGS_OF_KIND = {
     "runtime": _CALL_ARGS,

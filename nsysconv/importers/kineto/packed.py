@@ -33,7 +33,7 @@ OPERATOR, PYTHON_FUNCTION = 0, 1
 
 NAME_COLUMNS = frozenset(
     {
-        *("name_id", "shapes_id", "types_id", "arguments_id", "stack_id"),
+        *("name_id", "shapes_id", "types_id", "arguments_id", "stack_id", "strides_id"),
         *("dtype_id", "group_id", "group_ranks_id", "annotation_id"),
     }
 )

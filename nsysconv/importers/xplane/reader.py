@@ -222,6 +222,7 @@ class _Session:
             zero_utc_ns=self._utc,
             recording_ns=length or self._rows.end_ns or None,
             host=self._host,
+            step_range=self._rows.step_range,
         )
 
     @property

@@ -72,7 +72,10 @@ class Thread:
 
 @dataclass
 class RowMaker:
-    """Makes rows, and keeps what small tables need; `runtime_kernels` are AMD's, by number."""
+    """Makes rows, and keeps what small tables need.
+
+    `runtime_kernels` are AMD's, by number; `step_ns` is the time in annotated steps, by their name.
+    """
 
     tally: Tally
     python_functions: bool
@@ -83,6 +86,7 @@ class RowMaker:
     names: dict[str, int] = field(default_factory=dict)
     api_names: set[str] = field(default_factory=set)
     runtime_kernels: Counter[str] = field(default_factory=Counter)
+    step_ns: Counter[str] = field(default_factory=Counter)
     threads: dict[int, str] = field(default_factory=dict)
     streams: set[tuple[int, int, int]] = field(default_factory=set)
 
@@ -222,6 +226,7 @@ class RowMaker:
             elif table == "range":
                 rows["kind"] = np.full(len(which), _PUSH_POP)
                 rows["name_id"] = self._step_ids(source, places, step[which])
+                self._add_steps(source, places, step[which], rows["dur_ns"])
             elif table == "overhead":
                 rows["kind"] = np.full(len(which), _PROFILER_OVERHEAD)
                 rows["name_id"] = self._name_ids(source, places)
@@ -249,6 +254,26 @@ class RowMaker:
             return self._id(f"{source.names[place]}{text}".lstrip())
 
         return _mapped(inverse * count + places % count, id_of)
+
+    def _add_steps(self, source: Source, places: Array, steps: Array, dur: Array) -> None:
+        mine = np.flatnonzero((steps != MISSING) & (places >= 0))
+        found, which = distinct(places[mine])
+        spent = np.bincount(which, dur[mine], len(found)).tolist()
+        for place, time in zip(found, spent, strict=True):
+            self.step_ns[source.names[place]] += int(time)
+
+    @property
+    def step_range(self) -> str | None:
+        """The name of the annotated steps that take most time, with `*` for their numbers.
+
+        None if there are none, or if other events are named alike: `train input` beside `train 3`.
+        """
+        names = [name for name in self.step_ns if name]
+        if not names:
+            return None
+        name = max(names, key=lambda name: (self.step_ns[name], name))
+        alike = (text[len(name) + 1 :] for text in self.names if text.startswith(f"{name} "))
+        return f"{name} *" if all(each.lstrip("-").isdigit() for each in alike) else None
 
     def _calls(self, source: Source, places: Array, byte: Array) -> Columns:
         is_named = source.kinds[places] == details.API

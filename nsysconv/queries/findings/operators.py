@@ -342,7 +342,7 @@ def optimizer_single_tensor(scene: Scene) -> Found | None:
     spans = _program_calls(scene, _STEP)
     if spans is None:
         return None
-    group = _launched_in(scene, spans)
+    group = launched_in(scene, spans)
     at_once = group[(group >= 0) & kernels_named(scene, _AT_ONCE.search)]
     group = np.where(np.isin(group, at_once), -1, group)
     of_kernels = group[(group >= 0) & (scene.ops.kind == OpKind.KERNEL)]
@@ -367,7 +367,7 @@ def zero_grad(scene: Scene) -> Found | None:
     spans = _program_calls(scene, _ZERO_GRAD)
     if spans is None:
         return None
-    group = _launched_in(scene, spans)
+    group = launched_in(scene, spans)
     ops = counts(group[group >= 0], len(spans))
     when = partial(_from_first_to_last, scene, group)
     time = when().measure
@@ -390,8 +390,8 @@ def _program_calls(scene: Scene, pattern: re.Pattern[str]) -> Spans | None:
     return None
 
 
-def _launched_in(scene: Scene, spans: Spans) -> Array:
-    # The result has, per operation, the last of these spans in which its thread launched it, or -1.
+def launched_in(scene: Scene, spans: Spans) -> Array:
+    """Return, per operation, the last of these spans in which its thread launched it, or -1."""
     calls, owner = scene.timeline.calls, scene.owner
     linked = np.flatnonzero(owner >= 0)
     call = owner[linked]

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
 from nsysconv.errors import NotRecorded
+from nsysconv.facts import Fact
+from nsysconv.names import shorten_kernel
 from nsysconv.queries.findings.contract import Found, Scene
 from nsysconv.queries.findings.operators import (
     HALF,
@@ -17,14 +21,16 @@ from nsysconv.queries.findings.operators import (
     has_named,
     is_named,
     kernels_named,
+    launched_in,
     of_kernels,
     records_operators,
 )
 from nsysconv.report import MISSING, Unit, human
 from nsysconv.timeline.annotations import operators, ranges, which_named
-from nsysconv.timeline.arrays import Array
+from nsysconv.timeline.arrays import Array, distinct, factorize, sums, take
+from nsysconv.timeline.events import Spans
 from nsysconv.timeline.intervals import Union, union
-from nsysconv.timeline.kernel_categories import rules
+from nsysconv.timeline.kernel_categories import categories, rules
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.utilization import compute_capability, device_name
 from nsysconv.timeline.vendors import is_of_amd
@@ -41,6 +47,9 @@ _LAYOUT = re.compile(
     r"n?chw_?(?:2|to)_?\w*hwc|hwc_?(?:2|to)_?\w*chw|nchw2cnhw|tensortransform", re.I
 )
 _CONTIGUOUS = frozenset(("aten::contiguous",))
+_COPY = "aten::copy_"
+_COPYING = frozenset((_COPY, "aten::clone", "aten::_to_copy", "aten::to"))
+_CALLER = 48
 # GPUs with 1/32 or 1/64 as many units in double as in single precision.
 _FEW_DOUBLES = frozenset(
     ["5.0", "5.2", "5.3", "6.1", "6.2", "7.2", "7.5", "8.6", "8.7", "8.9", "10.3", "11.0", "12.0", "12.1"]
@@ -111,11 +120,116 @@ def has_few_doubles(timeline: Timeline, device: int) -> bool | None:
 
 
 def layout_conversions(scene: Scene) -> Found | None:
-    """Measure kernels that only change a tensor's layout: NCHW to NHWC and back, aten::contiguous."""
+    """Measure kernels that only change a tensor's layout: NCHW to NHWC and back, aten::contiguous.
+
+    Where strides are recorded, copies into another order of dimensions count, whoever makes them.
+    """
     mine = kernels_named(scene, _LAYOUT.search)
-    if records_operators(scene) and has_named(scene, _CONTIGUOUS):
+    has_operators = records_operators(scene)
+    if has_operators and has_named(scene, _CONTIGUOUS):
         mine |= _in_contiguous(scene)
-    return of_kernels(scene, mine)
+    has_types = has_operators and Fact.INPUT_TYPES in scene.timeline.profile.facts
+    # Strides, which are recorded with types, are read only if copies could make a finding.
+    if not has_types or not scene.speaks(
+        "layout_conversions", of_kernels(scene, mine | _copying(scene))
+    ):
+        return _with_details(of_kernels(scene, mine))
+    copies, layouts = _reordering_copies(scene)
+    copy = np.where(scene.is_kernel, launched_in(scene, copies), -1)
+    return _with_source(scene, mine | (copy >= 0), copies, copy, layouts)
+
+
+def _copying(scene: Scene) -> Array:
+    category, words = categories(scene.timeline)
+    copies = np.append(category == (words.index("copy") if "copy" in words else -1), False)
+    result: Array = copies[np.where(scene.is_kernel, scene.ops.row, -1)]
+    return result
+
+
+def _with_details(found: Found | None, source: str = "", case: str = "") -> Found | None:
+    return found and replace(found, details={**found.details, "source": source}, case=case)
+
+
+class _Layout(NamedTuple):
+    # These are the sizes and strides of a tensor that is copied, and the advice that fits.
+    shape: str
+    strides: str
+    case: str
+
+
+def _reordering_copies(scene: Scene) -> tuple[Spans, list[_Layout]]:
+    # The copies are those between tensors of one shape and type in another order of dimensions. Their
+    # `row` is the place of their layout in the list.
+    run = operators(scene.timeline)
+    run = run.take(which_named(run, _COPY.__eq__))
+    columns = scene.timeline.profile.columns("operator", ("strides_id", "shapes_id", "types_id"))
+    place, ids = factorize(*(take(column, run.row) for column in columns.values()))
+    texts = scene.timeline.profile.names(distinct(np.concatenate(ids)))
+    spelled = zip(*([texts.get(i, "") for i in each.tolist()] for each in ids), strict=True)
+    found = [_layout(*each) for each in spelled]
+    numbers: dict[_Layout, int] = {}
+    number = [numbers.setdefault(each, len(numbers)) if each else -1 for each in found]
+    row = np.array(number, np.int64)[place]
+    return replace(run, row=row).take(row >= 0), list(numbers)
+
+
+def _layout(strides: str, shapes: str, types: str) -> _Layout | None:
+    try:
+        given = [json.loads(text)[:2] for text in (strides, shapes, types)]
+        (to, source), (shape, other), (kind, of_source) = given
+        after, before = (_order(shape, each) for each in (to, source))
+        # A stride of 0 repeats values, which is more than a layout.
+        is_same = after == before or shape != other or kind != of_source
+        if is_same or not all(source[i] for i in before):
+            return None
+    except (ValueError, TypeError, LookupError):
+        return None
+    channels_last = [i for i in (0, *range(2, len(shape)), 1) if shape[i] > 1]
+    if len(shape) > 3 and sorted((before, after)) == sorted((sorted(before), channels_last)):
+        case = "channels"
+    else:
+        case = "transposed" if before == [*after[:-2], *after[:-3:-1]] else "permuted"
+    return _Layout(json.dumps(shape), json.dumps(source), case)
+
+
+def _order(shape: list[int], strides: list[int]) -> list[int]:
+    # The dimensions come in the order in which the tensor lies in memory, the outermost first.
+    return sorted((i for i, size in enumerate(shape) if size > 1), key=lambda i: -strides[i])
+
+
+def _with_source(
+    scene: Scene, mine: Array, copies: Spans, copy: Array, layouts: list[_Layout]
+) -> Found | None:
+    # The clause names the layout whose copies take most, if that is half of the time or more.
+    found = of_kernels(scene, mine)
+    moved = np.flatnonzero(copy >= 0)
+    if not (found and len(moved)):
+        return _with_details(found)
+    layout, dur = copies.row[copy[moved]], scene.ops.dur[moved]
+    time = sums(layout, dur, len(layouts))
+    most = int(time.argmax())
+    if 2 * int(dur.sum()) < int(scene.ops.dur[mine].sum()):
+        return _with_details(found)
+    of_most = np.where(layout == most, dur, -1)
+    who = _makers(scene, copies, int(copy[moved[of_most.argmax()]]))
+    shape, strides, case = layouts[most]
+    spelled = f"; {human(int(time[most]), Unit.NS)} of it in {who}, whose input {shape} has strides"
+    return _with_details(found, f"{spelled} {strides}", case)
+
+
+def _makers(scene: Scene, copies: Spans, copy: int) -> str:
+    # The result names the operator that needs the copy, and what it lies in: the innermost two around
+    # the copy that are more than a copy themselves.
+    pid, tid, start, end = (
+        int(each[copy]) for each in (copies.pid, copies.tid, copies.start, copies.end)
+    )
+    around = []
+    for spans in (ranges(scene.timeline), operators(scene.timeline)):
+        here = (spans.pid == pid) & (spans.tid == tid) & (spans.start <= start) & (spans.end >= end)
+        held = np.flatnonzero(here).tolist()
+        around += [(int(spans.end[i] - spans.start[i]), spans.names[spans.name[i]]) for i in held]
+    names = [shorten_kernel(name, _CALLER) for _, name in sorted(around)]
+    return " of ".join([name for name in names if name not in _COPYING][:2] or names[-1:])
 
 
 def _in_contiguous(scene: Scene) -> Array:
