@@ -12,7 +12,7 @@ from small_store import Kernel, Metric, Row, opened, write
 import nsysconv
 from nsysconv.errors import NotRecorded, NsysconvError
 from nsysconv.facts import Fact
-from nsysconv.queries.kernel_limits import _Limits
+from nsysconv.queries.kernel_metrics import Limits as _Limits
 
 OCCUPANCY = ("occupancy_pct", "occupancy_limit")
 

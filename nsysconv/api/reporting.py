@@ -156,6 +156,8 @@ class _Target:
 
 def _targets(target: Target, say: Say, say_skipped: Say) -> list[_Target]:
     # Profiles of a store are in the order of ranks, and files of a folder are in the order of names.
+    if joined := inputs.joined_input(target):
+        return [_file_target(joined, None, in_folder=False)]
     several = target.paths if isinstance(target, Files) else globbed(target)
     if several:
         found = list(inputs.inputs_to_read(several, str(target), say, say_skipped))

@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 from nsysconv.cli import flags
 from nsysconv.cli.flags import FormatOption, OutputOption
+from nsysconv.errors import UsageError
 
 
 @flags.takes(flags.StepFlags)
@@ -14,11 +15,18 @@ def why(
     output: OutputOption = None,
     kernel_names: flags.KernelNamesOption = flags.KernelNames.DEMANGLED,
     brief: flags.BriefOption = False,
+    join: flags.JoinOption = False,
+    more: Annotated[list[str] | None, flags.flag("why.more")] = None,
     **steps: Any,
 ) -> int:
     """Explain an event: what it is, what launched it, what it waited for, and what waited for it."""
-    from nsysconv.cli import lookups
+    from nsysconv.cli import commands, lookups
 
+    if join:
+        words = [event, *(more or ())]
+        target, event = commands.joined_alone(target, words[:-1]), words[-1]
+    elif more:
+        raise UsageError(f"one event is explained, and {more[0]} is another word")
     names = kernel_names.value
     return lookups.why(target, event, format, output, kernel_names=names, steps=steps, brief=brief)
 
