@@ -17,7 +17,7 @@ from nsysconv.api.options import ReportKeywords, ReportOptions, options_of
 from nsysconv.api.profile_file import ImportOptions
 from nsysconv.api.profile_info import info_reports
 from nsysconv.api.shown_report import ShownReport
-from nsysconv.api.targets import Files, Joined, Say, Target, Words, silent
+from nsysconv.api.targets import Files, Joined, Say, Target, Words, several, silent, with_joined
 from nsysconv.api.time_line_parts import time_line_parts
 from nsysconv.errors import InputError, UsageError
 from nsysconv.facts import Fact
@@ -72,17 +72,19 @@ def page(
     target: Target,
     names: Words | None = None,
     *,
+    join: Words = (),
     say: Say = silent,
     **options: Unpack[ReportKeywords],
 ) -> list[ShownReport]:
     """Return the reports for a page: those named, else what gives the whole picture of a recording.
 
-    `target` is as for `open`, but a store of several profiles gives the rows of all of them, each with
-    its profile's label; so does a folder, which is imported into a temporary store first. Rows are those
-    for people; a `limit` of None is 1000, of several profiles together; the time line has 50,000 events
-    at most. A report that is not recorded says so in place of rows. Raises as `OpenProfile.report`, and
-    UsageError for `workers` and `dask`, which make no page.
+    `target` and `join` are as for `open`, but a store of several profiles gives the rows of all of them,
+    each with its profile's label; so does a folder, which is imported into a temporary store first. Rows
+    are those for people; a `limit` of None is 1000, of several profiles together; the time line has
+    50,000 events at most. A report that is not recorded says so in place of rows. Raises as
+    `OpenProfile.report`, and UsageError for `workers` and `dask`, which make no page.
     """
+    target = with_joined(target, several(join))
     return page_of(target, options_of(ReportOptions, {"names": names, **options}), say)
 
 

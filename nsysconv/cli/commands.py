@@ -133,8 +133,10 @@ def joined_target(
 ) -> tuple[str, list[str]]:
     """Return the target and the files, or profiles of stores, after it as one profile, and the rest."""
     named, words = frozenset(reports), list(words or ())
+    # What looks like a file and is none is missed when it is read.
     is_more = (
-        word.partition(":")[0] not in named and _is_file(str(split_target(word)[0]))
+        word.partition(":")[0] not in named
+        and (_is_file(str(split_target(word)[0])) or bool({".", os.sep} & {*word}))
         for word in words
     )
     count = sum(1 for _ in itertools.takewhile(bool, is_more))

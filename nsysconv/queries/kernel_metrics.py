@@ -81,6 +81,7 @@ class Limits:
     stall: tuple[float, str | None] = (np.nan, None)
     achieved: float = np.nan
     waves: float = np.nan
+    executions: int = 0
     measured: dict[str, int] = field(default_factory=dict)
     stalled: dict[str, float] = field(default_factory=dict)
     launched: dict[str, Any] = field(default_factory=dict)
@@ -112,7 +113,13 @@ class Limits:
             sums[metric] = total + value * count, executions + count
         for metric, (total, executions) in sums.items():
             self.add(metric, total / max(executions, 1), executions)
+            self.executions = max(self.executions, executions)
         return self
+
+    def in_short(self) -> dict[str, Any]:
+        """Return the values of OF_METRICS."""
+        values = (self.limit, self.compute[0], self.memory[0])
+        return {column.name: value for column, value in zip(OF_METRICS, values, strict=True)}
 
     @property
     def limit(self) -> str | None:
@@ -180,7 +187,7 @@ def samples_of_launches(timeline: Timeline) -> dict[str, list[Sample]]:
 @cached_whole_small
 def limits_by_name(timeline: Timeline) -> dict[str, Limits]:
     """Return what metrics say of each kernel of which they say a share of peak, by its demangled name."""
-    if Fact.METRICS not in timeline.profile.facts:
+    if Fact.METRICS not in timeline.profile.facts or not _has_kernels(timeline):
         return {}
     by_name = defaultdict(list, samples_of_launches(timeline))
     for kernel, sample in own_samples(timeline.whole):
@@ -189,11 +196,30 @@ def limits_by_name(timeline: Timeline) -> dict[str, Limits]:
     return {name: limits for name, limits in found.items() if limits.has_share}
 
 
-def limits_of_launches(timeline: Timeline, launches: Array) -> Limits:
-    """Return what metrics say that were measured in these launches, by their ids."""
-    whole = timeline.whole
-    kept = among(whole.columns("metric_sample", ("launch_id",))["launch_id"], launches)
-    return Limits().add_all(sample for _, sample in _samples(whole, kept))
+def shares_of_peak(timeline: Timeline, row: int) -> dict[str, Any]:
+    """Return the values of OF_METRICS of one kernel, by its row, and `measured_count`; {}: no metrics.
+
+    They are of this launch if it was measured, else of as many launches of the name.
+    """
+    limits = limits_by_name(timeline)
+    if not limits:
+        return {}
+    whole, seen, count = timeline.whole, measured(timeline), None
+    launches = seen.launches_of(row) if seen else np.empty(0, np.int64)
+    if len(launches):
+        kept = among(whole.columns("metric_sample", ("launch_id",))["launch_id"], launches)
+        own = Limits().add_all(sample for _, sample in _samples(whole, kept))
+    else:
+        name_id = int(whole.profile.columns("kernel", ("name_id",))["name_id"][row])
+        own = limits.get(whole.profile.names([name_id])[name_id], Limits())
+        count = own.executions
+    return {**own.in_short(), "measured_count": count} if own.has_share else {}
+
+
+def _has_kernels(timeline: Timeline) -> bool:
+    # Millions of samples may be of no kernel.
+    ids = timeline.whole.columns("metric_sample", ("kernel_name_id",))["kernel_name_id"]
+    return bool((ids != MISSING).any())
 
 
 def _samples(timeline: Timeline, kept: Array | None) -> Iterator[tuple[str, Sample]]:

@@ -23,7 +23,7 @@ from nsysconv.queries.columns import (
     with_per_step,
 )
 from nsysconv.queries.contract import Array, ColumnValues, Option, Query, Request, Result, View
-from nsysconv.queries.kernel_metrics import OF_METRICS, limits_by_name
+from nsysconv.queries.kernel_metrics import OF_METRICS, Limits, limits_by_name
 from nsysconv.queries.kernels_by import VIEWS, by_range, by_step
 from nsysconv.queries.split import (
     BY_SPLIT,
@@ -95,8 +95,8 @@ def compute(timeline: Timeline, request: Request) -> Result | ColumnValues:
         return by_step(timeline, request) if by == "step" else by_range(timeline, request)
     recorded = Fact.KERNELS in timeline.profile.facts
     values = _from_events(timeline, request) if recorded else _from_totals(timeline, request)
-    seen = measured(timeline) if recorded else None
     result = with_per_step(values, timeline, request, {"per_step_ns": "kernel_sum_ns"})
+    seen = measured(timeline) if Fact.METRICS in timeline.profile.facts else None
     return replace(result, notes=seen.notes) if seen else result
 
 
@@ -160,18 +160,14 @@ def _tensor_cores(timeline: Timeline, group: Array, names: list[str], spelling: 
 
 def _of_metrics(timeline: Timeline, group: Array, count: int) -> dict[str, list[Any]]:
     # What metrics say of each row's kernel; of several kernels together they say nothing.
-    names = [column.name for column in OF_METRICS]
-    limits = limits_by_name(timeline)
-    if not limits:
-        return {name: [None] * count for name in names}
+    has_metrics = Fact.METRICS in timeline.profile.facts
+    if not has_metrics or not (limits := limits_by_name(timeline)):
+        return {column.name: [None] * count for column in OF_METRICS}
     ids = _common(timeline.columns("kernel", ("name_id",))["name_id"], group, count)
     texts = timeline.profile.names([i for i in ids if i is not None])
-    found = [None if i is None else limits.get(texts[i]) for i in ids]
-    rows = [
-        (None,) * len(names) if of is None else (of.limit, of.compute[0], of.memory[0])
-        for of in found
-    ]
-    return {name: [row[place] for row in rows] for place, name in enumerate(names)}
+    nothing = Limits()
+    rows = [(nothing if i is None else limits.get(texts[i], nothing)).in_short() for i in ids]
+    return {column.name: [row[column.name] for row in rows] for column in OF_METRICS}
 
 
 def _categories(
