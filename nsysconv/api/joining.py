@@ -264,7 +264,7 @@ def _summarized(samples: pa.Table) -> tuple[pa.Table, pa.Table]:
         {
             "id": ids,
             "name_id": of_kernel["kernel_name_id"],
-            "launch_count": of_kernel["execution_count_max"],
+            "launch_count": pc.fill_null(of_kernel["execution_count_max"], 1),
         }
     )
     numbers = pc.index_in(kernels, of_kernel["kernel_name_id"].combine_chunks(), skip_nulls=True)

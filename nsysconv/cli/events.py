@@ -7,7 +7,6 @@ from nsysconv.cli import flags
 from nsysconv.cli.flags import FormatOption, OutputOption
 from nsysconv.errors import UsageError
 
-
 _EVENT = re.compile(r"[a-z_]+:[0-9]+")
 
 
