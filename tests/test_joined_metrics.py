@@ -109,9 +109,12 @@ def test_names_are_spelled_in_many_ways(spell: Callable[[Function], str], tmp_pa
 # Places of launches in the order in which they were measured; of kernels, by start; and on those that
 # were not found: how many of how many.
 SUBSETS = {
-    # --launch-skip 2 --launch-count 3: apply has as many, stencil and saxpy 500 follow each other once.
+    # --launch-skip 2 --launch-count 3: stencil, saxpy 500 and apply follow each other once.
     "window": ([3, 4, 5], [None, None, 3, 4, 5, None, None, None], None),
     "filter": ([2, 6], [None, 2, None, None, None, 6, None, None], None),
+    # A launch of another kernel says which one it is: after apply, or after triton, which is none.
+    "after": ([5, 6], [None, None, None, None, 5, 6, None, None], None),
+    "nowhere": ([8, 6], [None, None, None, None, None, None, None, 8], (1, 2)),
     # Two launches of one size: it may be either.
     "either": ([6], [None] * 8, (1, 1)),
     "one size": ([4], [None, None, None, 4, None, None, None, None], None),
@@ -161,18 +164,17 @@ def test_other_sizes_are_another_launch(timeline: Path, tmp_path: Path) -> None:
 
 
 def test_more_launches_were_measured_than_recorded(tmp_path: Path) -> None:
-    """Of three times reduce_sum, the recorded ones may be the first two or the last two.
-
-    With a fourth saxpy before the third reduce_sum there is one place: saxpy 1000, reduce_sum, saxpy 500.
+    """All, then two more: those recorded are the first ones. Of three times reduce_sum alone, the
+    recorded ones may be the first two or the last two.
     """
     every = launches()
-    last = [replace(each, memory_pct=99.0) for each in (every[3], every[1])]
-    with nsysconv.open(NSYS, join=str(metrics_file(tmp_path, [*every, last[1]]))) as profile:
-        assert found(profile) == [1, None, 3, 4, 5, None, 7, 8]
-        assert notes_of(profile)["launches-unmatched"][:2] == (3, 9)
-    with nsysconv.open(NSYS, join=str(metrics_file(tmp_path, [*every, *last]))) as profile:
+    reduce = every[1]
+    with nsysconv.open(NSYS, join=str(metrics_file(tmp_path, [*every, every[3], reduce]))) as profile:
         assert found(profile) == [1, 2, 3, 4, 5, 6, 7, 8]
         assert notes_of(profile)["launches-unmatched"][:2] == (2, 10)
+    with nsysconv.open(NSYS, join=str(metrics_file(tmp_path, [reduce] * 3))) as profile:
+        assert found(profile) == [None] * 8
+        assert notes_of(profile)["launches-unmatched"][:2] == (3, 3)
 
 
 @pytest.mark.parametrize(("pids", "places"), [
@@ -331,11 +333,11 @@ def test_profiles_of_stores_are_joined_too(tmp_path: Path) -> None:
     nsysconv.import_files(path, other)
     with nsysconv.open(f"{runs}@basic-2.13", join=str(other)) as profile:
         assert profile.profile.ref.source == "kineto"
-        assert found(profile) == [1, None, None, 4, 5, None, None, None]
+        assert found(profile) == [1, 2, 3, 4, 5, None, None, None]
     nsysconv.import_files([f"{runs}@basic-3.20.3", other], both, join=True)
     last = metrics_file(tmp_path, launches()[5:], "last.csv")
     with nsysconv.open(both, join=str(last)) as profile:
-        assert found(profile) == [1, None, None, 4, 5, None, None, 8]
+        assert found(profile) == [1, 2, 3, 4, 5, 6, 7, 8]
     with pytest.raises(UsageError, match="2 profiles"):
         nsysconv.open(runs, join=str(other))
 
@@ -415,6 +417,23 @@ def test_a_name_that_several_kernels_have_is_the_name_of_none(
     kernels: set[str], others: set[str], wanted: dict[str, str]
 ) -> None:
     assert same_kernels(kernels, others, {}) == wanted
+
+
+def test_the_example_of_the_definition() -> None:
+    """Timeline s1000 r t s500 t a r, whose places are from 1; blocks of r, t, a are 1."""
+    numbers = {"s1000": 0, "s500": 0, "r": 1, "t": 2, "a": 3}
+    here = ["s1000", "r", "t", "s500", "t", "a", "r"]
+
+    def places(words: str) -> list[int]:
+        every = [*here, *words.split()]
+        sizes = np.array([int(word[1:] or 1) for word in every])
+        found_there = _places(np.array([numbers[word] for word in every]), [sizes], len(here), 4)
+        return (found_there + 1).tolist()
+
+    assert places("t s500") == [3, 4]
+    assert places("a r") == [6, 7]
+    assert places("r") == [0]
+    assert places("t t s500 s1000") == [3, 5, 0, 0]
 
 
 def slow_places(here: list[int], there: list[int]) -> list[int]:

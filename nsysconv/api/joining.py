@@ -57,7 +57,7 @@ def importer_of_joined(item: Input, probes: Sequence[Probe]) -> Importer:
         try:
             importers.append(_importer_of(probe, selector))
         except NoProfileError:
-            # A list of GPUs, say, is no recording, and a part of one.
+            # A list of GPUs, say, is part of a recording, and none itself.
             importers += [each for each in importers if _is_part(each, probe)][:1]
             if len(importers) <= probes.index(probe):
                 raise
@@ -255,7 +255,7 @@ def _shifted(tables: Mapping[str, pa.Table], last: Mapping[str, int]) -> dict[st
 
 
 def _summarized(samples: pa.Table) -> tuple[pa.Table, pa.Table]:
-    # Metrics that no launch is told of are a summary of each kernel.
+    # Metrics without launches are a summary of each kernel.
     kernels = samples["kernel_name_id"]
     of_kernel = samples.group_by("kernel_name_id").aggregate([("execution_count", "max")])
     of_kernel = of_kernel.filter(pc.is_valid(of_kernel["kernel_name_id"]))

@@ -28,7 +28,7 @@ class Files(str):
 
 
 class Joined(Files):
-    """Several files, or profiles of stores, that are one profile: STORE@LABEL is `names` as it stands."""
+    """Several files, or profiles of stores, that are one profile; `names` as they were given."""
 
     __slots__ = ("names",)
     names: tuple[str, ...]

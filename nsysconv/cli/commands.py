@@ -133,7 +133,7 @@ def joined_target(
 ) -> tuple[str, list[str]]:
     """Return the target and the files, or profiles of stores, after it as one profile, and the rest."""
     named, words = frozenset(reports), list(words or ())
-    # What looks like a file and is none is missed when it is read.
+    # A word may look like the name of a missing file, which reading then reports.
     is_more = (
         word.partition(":")[0] not in named
         and (_is_file(str(split_target(word)[0])) or bool({".", os.sep} & {*word}))

@@ -194,17 +194,15 @@ def _processes(there: Array, here: Array) -> Iterator[tuple[int, Array]]:
     if len(pids) == 1 and len(own) == 1:
         yield int(pids[0]), own
     else:
-        yield from (
-            (pid, np.array([pid])) for pid in pids.tolist() if pid in own and pid != MISSING
-        )
+        yield from ((pid, np.array([pid])) for pid in pids.tolist() if pid != MISSING)
 
 
 def _places(numbers: Array, sizes: list[Array], count: int, names: int) -> Array:
     """Return for each measured launch its place among those here, the first `count` ones; or -1.
 
-    `numbers` say which kernel of `names` each is. Of a kernel with equally many launches on both sides
-    the first is the first, and so on; of others, the measured ones are a window of those here, or these
-    a window of them, if it fits in one place only. Sizes have to be the same where both sides have them.
+    `numbers` say which kernel of `names` each is. The measured launches are a part of those here without
+    a gap, or these of them, if it fits in one place only: all kernels together; else each with equally
+    many launches on both sides; else the others together, or each. Sizes have to be the same where both sides have them.
     """
     known = all((column != MISSING).all() for column in sizes)
     keys, _ = factorize(numbers, *(sizes if known else ()))
@@ -212,33 +210,35 @@ def _places(numbers: Array, sizes: list[Array], count: int, names: int) -> Array
     own, others = by_group(numbers[:count], names), by_group(numbers[count:], names)
     found = np.full(len(there), -1, np.int64)
     left = [n for n in range(names) if len(own[n]) and len(others[n])]
-    for n in list(left):
-        if len(own[n]) == len(others[n]) and (here[own[n]] == there[others[n]]).all():
-            found[others[n]] = own[n]
-            left.remove(n)
-    for group in [left] if len(left) > 1 else []:
-        if _fitted(here, there, _in_order(own, group), _in_order(others, group), found):
-            left = []
-    for n in left:
-        _fitted(here, there, own[n], others[n], found)
+
+    def fit(group: list[int]) -> bool:
+        # Sets the places of these kernels' launches, if they fit in one place; returns whether.
+        mine = np.sort(np.concatenate([own[n] for n in group]))
+        theirs = np.sort(np.concatenate([others[n] for n in group]))
+        is_part = len(theirs) <= len(mine)
+        short, long = (there[theirs], here[mine]) if is_part else (here[mine], there[theirs])
+        at = _only_place(short.astype(np.int32), long.astype(np.int32))
+        if at is not None:
+            window = slice(at, at + len(short))
+            found[theirs if is_part else theirs[window]] = mine[window] if is_part else mine
+        return at is not None
+
+    if not left or fit(left):
+        return found
+    of_one_length = [n for n in left if len(own[n]) == len(others[n]) and fit([n])]
+    left = [n for n in left if n not in of_one_length]
+    if left and not fit(left):
+        for n in left:
+            fit([n])
     return found
 
 
-def _in_order(members: list[Array], group: list[int]) -> Array:
-    return np.sort(np.concatenate([members[n] for n in group]))
-
-
-def _fitted(here: Array, there: Array, own: Array, others: Array, found: Array) -> bool:
-    # Sets the places of the launches `others` among `own`, if they fit in one place; returns whether.
-    is_part = len(others) <= len(own)
-    short, long = (there[others], here[own]) if is_part else (here[own], there[others])
-    offsets = np.arange(len(long) - len(short) + 1)
-    for i, key in enumerate(short.tolist()):
-        offsets = offsets[long[offsets + i] == key]
-        if not len(offsets):
-            return False
-    if len(offsets) > 1:
-        return False
-    window = slice(int(offsets[0]), int(offsets[0]) + len(short))
-    found[others if is_part else others[window]] = own[window] if is_part else own
-    return True
+def _only_place(short: Array, long: Array) -> int | None:
+    # Where the numbers are in the others, if that is one place.
+    sought, text, width = short.tobytes(), long.tobytes(), short.itemsize
+    places: list[int] = []
+    at = text.find(sought)
+    while at >= 0 and len(places) < 2:
+        places += [at // width] * (at % width == 0)
+        at = text.find(sought, at + 1)
+    return places[0] if len(places) == 1 else None
