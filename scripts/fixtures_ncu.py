@@ -20,6 +20,7 @@ from functools import partial
 from pathlib import Path
 
 from fixture import Fixture
+from scenario_basic import WORKLOAD as BASIC
 from workload import Function, Workload
 
 PID, GPU = 6153, "Made-Up T4"
@@ -257,7 +258,13 @@ def _damaged() -> str:
     return text.replace('"0","6153"', '"0\0","6153', 1) + "the program ends\n"
 
 
+def _basic() -> str:
+    launches = of_workload(BASIC, lambda function: function.demangled)
+    return details(rules=False, launches=launches[:6])
+
+
 TABLES: dict[str, tuple[Callable[[], str], str]] = {
+    "basic.csv": (_basic, "the first six launches of the workload `basic`, in another run"),
     "details.csv": (lambda: LOG + details(), "the details page after the log, with rules"),
     "details-scaled.csv": (lambda: details(_scaled, rules=False), "in larger units, without rules"),
     "raw.csv": (raw, "the raw page, with attributes of the GPU"),
