@@ -202,7 +202,8 @@ def _places(numbers: Array, sizes: list[Array], count: int, names: int) -> Array
 
     `numbers` say which kernel of `names` each is. The measured launches are a part of those here without
     a gap, or these of them, if it fits in one place only: all kernels together; else each with equally
-    many launches on both sides; else the others together, or each. Sizes have to be the same where both sides have them.
+    many launches on both sides; else the others together, or each. Sizes have to be the same where both
+    sides have them.
     """
     known = all((column != MISSING).all() for column in sizes)
     keys, _ = factorize(numbers, *(sizes if known else ()))
