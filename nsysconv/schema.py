@@ -38,8 +38,8 @@ VERSIONS: dict[int, str] = {
     9: "Threads: the tables `cpu_switch` and `cpu_sample`. Devices: clocks, threads of a warp and "
     "of an SM. Source lines: the table `cpu_line`. Memory: the table `memory_block`; segments and "
     "failed allocations in `memory_event`. Callers of API calls; which call recorded an event. "
-    "Annotations of graph nodes. Which ranges are steps. Strides of what operators copy. Reports for "
-    "histories: the table `kept_report`.",
+    "Annotations of graph nodes. Which ranges are steps. Strides of what operators copy. Measured "
+    "launches: the table `measured_launch`. Reports for histories: the table `kept_report`.",
 }
 """One line per version: what changed."""
 
@@ -773,6 +773,11 @@ metric_sample = _event_table(
     _column("description_id", "What it is, `name.id`."),
     _column("kernel_name_id", "The kernel it was measured in, `name.id`; null: in no one kernel."),
     _column(
+        "launch_id",
+        "The launch it was measured in, `measured_launch.id`; null: not told, or sampled.",
+        since=9,
+    ),
+    _column(
         "kind",
         "metric: computed by the profiler; event: a hardware counter itself.",
         codes=codes.METRIC_KINDS,
@@ -787,6 +792,26 @@ metric_sample = _event_table(
     _real("value_max", "Greatest."),
     _real("value_avg", "Mean."),
     _real("value_sum", "Sum; null: the source does not tell it."),
+)
+
+measured_launch = _profile_table(
+    "measured_launch",
+    "One launch of a kernel in which metrics were measured, or several of which they are a summary.",
+    _key("id", "Number of the launch in its profile, in the order of launches.", since=9),
+    _column(
+        "part", "Number of the joined file that tells of it, from 1; null: no joined one.", since=9
+    ),
+    _column("pid", "The process that launched it, in the run that was measured.", since=9),
+    _column("name_id", "Demangled name of the kernel, `name.id`.", required=True, since=9),
+    _column("mangled_name_id", "Symbol of the kernel, `name.id`.", since=9),
+    *(_column(f"grid_{axis}", f"Blocks in {axis}.", Unit.COUNT, since=9) for axis in "xyz"),
+    *(
+        _column(f"block_{axis}", f"Threads of a block in {axis}.", Unit.COUNT, since=9)
+        for axis in "xyz"
+    ),
+    _column(
+        "launch_count", "Launches that a summary is of; null: a single one.", Unit.COUNT, since=9
+    ),
 )
 
 memory_block = _profile_table(

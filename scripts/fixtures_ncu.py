@@ -20,6 +20,8 @@ from functools import partial
 from pathlib import Path
 
 from fixture import Fixture
+from scenario_basic import WORKLOAD as BASIC
+from workload import Function, Workload
 
 PID, GPU = 6153, "Made-Up T4"
 SECRET = "SECRET-TOKEN"
@@ -32,8 +34,8 @@ class Measured:
 
     kernel: str
     stream: int
-    blocks: int
-    threads: int
+    blocks: int | tuple[int, int, int]
+    threads: int | tuple[int, int, int]
     duration_ns: int
     sm_pct: float
     memory_pct: float
@@ -41,6 +43,7 @@ class Measured:
     occupancy_pct: float
     registers: int
     shared: tuple[int, int]
+    pid: int = PID
 
 
 LAUNCHES = (
@@ -82,9 +85,10 @@ def _row(cells: Sequence[str]) -> str:
 
 
 def _of_launch(place: int, launch: Measured) -> list[str]:
-    sizes = f"({launch.threads}, 1, 1)", f"({launch.blocks}, 1, 1)"
+    of_launch = (launch.threads, launch.blocks)
+    sizes = (str(size if isinstance(size, tuple) else (size, 1, 1)) for size in of_launch)
     names = f"{SECRET}-program", f"{SECRET}-host", launch.kernel
-    return [str(place), str(PID), *names, "1", str(launch.stream), *sizes, "0", "7.5"]
+    return [str(place), str(launch.pid), *names, "1", str(launch.stream), *sizes, "0", "7.5"]
 
 
 def _base(launch: Measured) -> list[tuple[str, str, str, str]]:
@@ -121,11 +125,14 @@ def _scaled(launch: Measured) -> list[tuple[str, str, str, str]]:
 
 
 def details(
-    metrics: Callable[[Measured], list[tuple[str, str, str, str]]] = _base, *, rules: bool = True
+    metrics: Callable[[Measured], list[tuple[str, str, str, str]]] = _base,
+    *,
+    rules: bool = True,
+    launches: Sequence[Measured] = LAUNCHES,
 ) -> str:
     """Return what `ncu --csv --page details` prints; `rules`: with rows of advice."""
     lines = [_row((*_LAUNCH, *_METRIC, *(_RULE if rules else ())))]
-    for place, launch in enumerate(LAUNCHES):
+    for place, launch in enumerate(launches):
         before = _of_launch(place, launch)
         # Rows of metrics lack the cells of rules, but for a comma.
         lines += [_row((*before, *cells)) + "," * rules for cells in metrics(launch)]
@@ -142,6 +149,26 @@ _ATTRIBUTES = {
     "max_warps_per_multiprocessor": 32, "max_blocks_per_multiprocessor": 16, "clock_rate": 1_590_000,
     "total_memory": 16_000_000_000, "warp_size": 32,
 }  # fmt: skip
+
+
+def of_workload(workload: Workload, spell: Callable[[Function], str]) -> list[Measured]:
+    """Return every kernel of a workload as it is measured in another run, in the order of launches.
+
+    The first has 11 % of peak compute and 51 % of peak bandwidth, the second 12 % and 52 %, and so on.
+    """
+    calls = {call.correlation_id: call.start_ns for call in workload.events.calls}
+    kernels = sorted(
+        workload.events.kernels,
+        key=lambda kernel: calls.get(kernel.correlation_id or 0, kernel.start_ns),
+    )
+    return [
+        Measured(
+            spell(kernel.function), kernel.stream.stream_id, kernel.grid, kernel.block, 1000 + place,
+            10.0 + place, 50.0 + place, 2, 50.0, kernel.registers,
+            (kernel.static_shared_bytes, kernel.dynamic_shared_bytes),
+        )
+        for place, kernel in enumerate(kernels, 1)
+    ]  # fmt: skip
 
 
 def raw() -> str:
@@ -231,7 +258,13 @@ def _damaged() -> str:
     return text.replace('"0","6153"', '"0\0","6153', 1) + "the program ends\n"
 
 
+def _basic() -> str:
+    launches = of_workload(BASIC, lambda function: function.demangled)
+    return details(rules=False, launches=launches[:6])
+
+
 TABLES: dict[str, tuple[Callable[[], str], str]] = {
+    "basic.csv": (_basic, "the first six launches of the workload `basic`, in another run"),
     "details.csv": (lambda: LOG + details(), "the details page after the log, with rules"),
     "details-scaled.csv": (lambda: details(_scaled, rules=False), "in larger units, without rules"),
     "raw.csv": (raw, "the raw page, with attributes of the GPU"),

@@ -218,6 +218,26 @@ CASES: dict[str, Case] = {
             "log.txt": "ncu/odd-log.txt",
         },
     ),
+    "joined-metrics": Case(
+        (
+            "report report1.sqlite basic.csv --join kernels kernel_limits",
+            "why report1.sqlite basic.csv kernel:4 --join",
+            "why report1.sqlite kernel:7 basic.csv --join",
+            "import --join report1.sqlite basic.csv -o job.db",
+            "report job.db kernels --limit 2 -f csv",
+            "report job.db details.csv --join kernels --limit 1",
+            "report basic.csv details.csv --join kernels",
+            "report report1.sqlite trace.json basic.csv --join kernels",
+            "report report1.sqlite --join kernels",
+            "report report1.sqlite missing.csv --join kernels",
+        ),
+        {
+            "report1.sqlite": BASIC,
+            "basic.csv": "ncu/basic.csv",
+            "details.csv": "ncu/details.csv",
+            "trace.json": "kineto/basic-2.13.json",
+        },
+    ),
     "source-lines": Case(
         (
             "run.lprof",

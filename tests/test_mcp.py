@@ -116,8 +116,8 @@ def test_paths_outside_of_the_folder_are_refused(tool: str, path: str, folder: P
 
 
 @pytest.mark.parametrize("spec", [
-    "kernel_limits:metrics=../secret.db", "kernel_categories:rules=/etc/passwd",
-    "kernel_limits:metrics=link.db",
+    "kernel_categories:rules=../secret.toml", "kernel_categories:rules=/etc/passwd",
+    "kernel_categories:rules=link.db",
 ])  # fmt: skip
 def test_files_of_options_are_refused_too(spec: str, folder: Path) -> None:
     for tool, name, value in (("report", "reports", [spec]), ("schema", "report", spec)):

@@ -10,9 +10,9 @@ from conftest import REAL, real
 from small_store import Kernel, Metric, Row, opened, write
 
 import nsysconv
-from nsysconv.errors import NotRecorded, NsysconvError
+from nsysconv.errors import NotRecorded
 from nsysconv.facts import Fact
-from nsysconv.queries.kernel_limits import _Limits
+from nsysconv.queries.kernel_metrics import Limits as _Limits
 
 OCCUPANCY = ("occupancy_pct", "occupancy_limit")
 
@@ -164,74 +164,17 @@ def test_kernels_without_times_have_measured_durations() -> None:
 # -- metrics of another run
 
 
-def notes_with_metrics_of(
-    tmp_path: Path, kernels: tuple[str, ...], *others: Metric
-) -> dict[str, tuple[int, str]]:
-    """The notes on kernels whose metrics are in a store of their own: count and place."""
-    write(tmp_path / "other.db", *others)
-    spec = f"kernel_limits:metrics={tmp_path / 'other.db'}"
-    rows = [Kernel(100 * n, 100 * n + 100, name=name) for n, name in enumerate(kernels)]
-    with opened(*rows, without={Fact.METRICS}) as profile:
-        report = profile.report(spec)
-        return {note.slug: (note.count, note.where) for note in report.notes}
-
-
-def measured(kernel: str) -> list[Metric]:
-    return [Metric(WAVES, kernel, 0.5), Metric(DURATION, kernel, 7)]
-
-
-@pytest.mark.parametrize(("here", "there"), [
-    ("k", "k"), ("void n::k<float, (int)4>(T1 *)", "k<float,4>(float*)"), ("void n::k<4>(int)", "k"),
-    ("void <unnamed>::k<float>(int)", "k(float *)"),
-])  # fmt: skip
-def test_kernels_of_another_run_are_found_by_their_names(here: str, there: str, tmp_path: Path) -> None:
-    """7 ns were measured, but 100 ns are the program's."""
-    write(tmp_path / "other.db", *measured(there))
-    with opened(Kernel(0, 100, name=here), without={Fact.METRICS}) as profile:
-        report = profile.report(f"kernel_limits:metrics={tmp_path / 'other.db'}")
-        (row,) = report.rows()
-        assert (row["name"], row["kernel_count"], row["kernel_sum_ns"]) == (here, 1, 100)
-        notes = {note.slug: note.count for note in report.notes}
-        assert (notes["metrics-of-another-run"], notes.get("metrics-without-kernel")) == (1, None)
-
-
-@pytest.mark.parametrize(("kernels", "others", "matched", "alone"), [
-    # Without template arguments, either fits.
-    (("k<1>(int)", "k<2>(int)"), ("k",), None, (1, "k")),
-    (("k",), ("k<1>(int)", "k<2>(int)"), None, (2, "k<1>(int)")),
-    # That one has its partner does not say whose the other one is.
-    (("k<1>(int)", "k<2>(int)"), ("k<1>(int)", "k"), 1, (1, "k")),
-    (("k",), ("other",), None, (1, "other")),
-])  # fmt: skip
-def test_a_name_that_several_kernels_have_is_the_name_of_none(
-    kernels: tuple[str, ...], others: tuple[str, ...], matched: int | None,
-    alone: tuple[int, str] | None, tmp_path: Path,
-) -> None:  # fmt: skip
-    rows = [row for other in others for row in measured(other)]
-    notes = notes_with_metrics_of(tmp_path, kernels, *rows)
-    assert notes.get("metrics-of-another-run", (None, ""))[0] == matched
-    assert notes.get("metrics-without-kernel") == alone
-
-
-def test_metrics_of_another_run_limit_the_kernels_of_this_one(tmp_path: Path) -> None:
+def test_stalls_of_several_launches_are_a_mean(tmp_path: Path) -> None:
     """Two launches of 5 and 1."""
     stalled = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
     rows = [Metric(stalled.format("wait"), "k", value) for value in (5, 1)]
     rows.append(Metric(stalled.format("selected"), "k", 1))
-    write(tmp_path / "other.db", *rows)
-    with opened(Kernel(0, 100, name="k"), without={Fact.METRICS}) as profile:
-        (row,) = profile.report(f"kernel_limits:metrics={tmp_path / 'other.db'}").rows()
+    write(tmp_path / "run.db", Kernel(0, 100, name="k"), without={Fact.METRICS})
+    write(tmp_path / "other.db", *rows, without={Fact.API_CALLS})
+    with nsysconv.open(tmp_path / "run.db", join=str(tmp_path / "other.db")) as profile:
+        (row,) = profile.report("kernel_limits").rows()
     # A mean of 3, and 1 that is no stall.
     assert (row["stall_reason"], row["stall_pct"]) == ("wait", 75)
-
-
-def test_what_is_not_a_store_has_no_metrics(tmp_path: Path) -> None:
-    (tmp_path / "other.db").write_text("no store")
-    with (
-        opened(Kernel(0, 100, name="k")) as profile,
-        pytest.raises(NsysconvError, match="not an nsysconv store"),
-    ):
-        profile.report(f"kernel_limits:metrics={tmp_path / 'other.db'}")
 
 
 def test_numbers_without_a_peak_are_no_shares() -> None:

@@ -62,13 +62,15 @@ def by_device(path: Path, report: str) -> list[dict[str, Any]] | None:
     for row in rows:
         for name in [name for name in row if name.startswith("device_") and name != "device_id"]:
             assert row.pop(name) is None, name
-        row.pop(LATER.get(report), None)
+        for name in LATER.get(report, ()):
+            row.pop(name)
     return rows
 
 
 # Columns that came after the rows of rows_by_device.json, by report.
-LATER = {"kernels": "category", "api_vs_kernel": "gpu_op_sum_ns", "idle_host": "function",
-         "idle_summary": "blocked_sum_ns"}  # fmt: skip
+LATER = {"kernels": ("category", "limit", "compute_pct", "memory_pct"),
+         "api_vs_kernel": ("gpu_op_sum_ns",), "idle_host": ("function",),
+         "idle_summary": ("blocked_sum_ns",)}  # fmt: skip
 
 
 # Later reports never had other rows.

@@ -17,7 +17,7 @@ from nsysconv.api.options import ReportKeywords, ReportOptions, options_of
 from nsysconv.api.profile_file import ImportOptions
 from nsysconv.api.profile_info import info_reports
 from nsysconv.api.shown_report import ShownReport
-from nsysconv.api.targets import Files, Say, Target, Words, silent
+from nsysconv.api.targets import Files, Joined, Say, Target, Words, several, silent, with_joined
 from nsysconv.api.time_line_parts import time_line_parts
 from nsysconv.errors import InputError, UsageError
 from nsysconv.facts import Fact
@@ -73,17 +73,19 @@ def page(
     target: Target,
     names: Words | None = None,
     *,
+    join: Words = (),
     say: Say = silent,
     **options: Unpack[ReportKeywords],
 ) -> list[ShownReport]:
     """Return the reports for a page: those named, else what gives the whole picture of a recording.
 
-    `target` is as for `open`, but a store of several profiles gives the rows of all of them, each with
-    its profile's label; so does a folder, which is imported into a temporary store first. Rows are those
-    for people; a `limit` of None is 1000, of several profiles together; the time line has 50,000 events
-    at most. A report that is not recorded says so in place of rows. Raises as `OpenProfile.report`, and
-    UsageError for `workers` and `dask`, which make no page.
+    `target` and `join` are as for `open`, but a store of several profiles gives the rows of all of them,
+    each with its profile's label; so does a folder, which is imported into a temporary store first. Rows
+    are those for people; a `limit` of None is 1000, of several profiles together; the time line has
+    50,000 events at most. A report that is not recorded says so in place of rows. Raises as
+    `OpenProfile.report`, and UsageError for `workers` and `dask`, which make no page.
     """
+    target = with_joined(target, several(join))
     return page_of(target, options_of(ReportOptions, {"names": names, **options}), say)
 
 
@@ -96,7 +98,9 @@ def page_of(target: Target, options: ReportOptions, say: Say = silent) -> list[S
         folder = _store_of_folder(target, options, stack, unread)
         include = () if folder else tuple(options.include)
         place, selector = split_target(folder or target)
-        profiles = open_profile.open_all(place, selector, stack, say, include=include)
+        profiles = open_profile.open_all(
+            place, selector, stack, say, include=include, item=inputs.joined_input(target)
+        )
         if len(profiles) == 1:
             # The tables of all reports are prefetched together; otherwise the choice of default reports
             # would read some of them first.
@@ -135,6 +139,8 @@ def _store_of_folder(
 ) -> Path | None:
     # A page has its reports side by side, and looks twice at each profile: those of a folder or of a glob
     # are imported, for as long as the stack is open. None: the target is a store or one recording.
+    if isinstance(target, Joined):
+        return None
     named = target.paths if isinstance(target, Files) else globbed(target)
     where = split_target(target)[0]
     paths = [*(named or ())]

@@ -130,7 +130,8 @@ def import_targets(
     """Import profiles into a store as `import_files` does, with the options as a value."""
     _check_options(options)
     paths = list(expanded(paths))
-    check_existing(parse_location(path) for path in paths)
+    if not options.join:
+        check_existing(parse_location(path) for path in paths)
     target = (
         parse_location(store) if store is not None else _default_store(paths, join=options.join)
     )

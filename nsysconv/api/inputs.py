@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from nsysconv import record
-from nsysconv.api.targets import Say, Target
+from nsysconv.api.targets import Joined, Say, Target
 from nsysconv.errors import InputError, NoProfileError, NsysconvError, UsageError
 from nsysconv.importers import detection
 from nsysconv.importers.probe import Probe
@@ -25,6 +25,7 @@ from nsysconv.store.location import (
     local_path,
     parse_location,
     reading,
+    split_target,
 )
 from nsysconv.store.runs import contiguous_ranges, ranges_as_text
 
@@ -45,7 +46,7 @@ class Input:
     `from_folder`: it was found in a folder. `store`: where it is, if it is a store. `together`: what the
     inputs of one folder, or of one list of files, have in common, and `label` what a run of them is
     called; None if it was named alone. `named`: the files as the user named them, if `paths` are not.
-    `damage`: why a store is not to be read.
+    `damage`: why a store is not to be read. `joined`: the user says that its files are one profile.
     """
 
     paths: tuple[Path, ...]
@@ -55,6 +56,7 @@ class Input:
     label: str | None = None
     named: tuple[str, ...] = ()
     damage: InputError | None = None
+    joined: bool = False
 
     @property
     def path(self) -> Path:
@@ -117,16 +119,26 @@ def _exists(path: Path) -> bool:
 
 
 def joined(paths: Sequence[Target]) -> Inputs:
-    """Return the files as one input. Raises UsageError for a folder, or one file alone."""
-    files = tuple(local_path(path) for path in paths)
+    """Return the files, and profiles of stores (STORE@LABEL), as one input.
+
+    Raises UsageError for a folder, or one file alone.
+    """
+    files = tuple(local_path(str(split_target(local_path(path))[0])) for path in paths)
     folder = next((path for path in files if path.is_dir()), None)
     if folder is not None or len(files) < 2:
         raise UsageError(
             "only files can be joined" if folder else "one file alone cannot be joined",
             where=str(folder or files[0]),
-            hint="Name the logs of one run: nsysconv import --join GPU.csv API.csv",
+            hint="Name the logs of one run, or a timeline and metrics of the same program: "
+            "nsysconv import --join GPU.csv API.csv",
         )
-    return Inputs((Input(files),))
+    check_existing(files)
+    return Inputs((Input(files, named=tuple(map(str, paths)), joined=True),))
+
+
+def joined_input(target: Target) -> Input | None:
+    """Return the files of a target that are joined; None for another target."""
+    return joined(target.names).read[0] if isinstance(target, Joined) else None
 
 
 def find_inputs(paths: Sequence[Target], target: Location | None = None) -> Inputs:

@@ -11,10 +11,10 @@ from itertools import islice
 from typing import TYPE_CHECKING, Unpack
 
 from nsysconv import queries, schema
-from nsysconv.api.inputs import Input, only_recording
+from nsysconv.api.inputs import Input, joined_input, only_recording
 from nsysconv.api.options import ProfileKeywords, ProfileOptions, options_of
 from nsysconv.api.shown_report import ShownReport, query_report
-from nsysconv.api.targets import Say, Target, Words, several, silent
+from nsysconv.api.targets import Say, Target, Words, several, silent, with_joined
 from nsysconv.document import Section
 from nsysconv.errors import InputError, NotRecorded, UsageError, available_hint
 from nsysconv.facts import Fact
@@ -309,17 +309,21 @@ def shown_beside(
 
 
 def open(  # noqa: A001 - as gzip.open
-    target: Target, *, include: Words = (), say: Say = silent
+    target: Target, *, include: Words = (), join: Words = (), say: Say = silent
 ) -> OpenProfile:
     """Open a profile: a store's (`job.db`, `job.db@LABEL`, `@ID`, `@rank=N`, `@KEY=VALUE`) or a file's.
 
     A file is read in place and nothing is left behind; `include` names rows of it that are left out
-    unless asked for, such as python_functions. Raises UsageError where there are several profiles and
-    none was chosen, InputError if the file cannot be read.
+    unless asked for, such as python_functions. `join` are files that are one profile with it: parts of
+    the recording, or metrics of the same program's kernels. Raises UsageError where there are several
+    profiles and none was chosen, InputError if a file cannot be read.
     """
+    target = with_joined(target, several(join))
     place, selector = split_target(target)
     with ExitStack() as stack:
-        store, file = _open_store(place, stack, say, several(include))
+        item = joined_input(target)
+        store, file = _open_store(place, stack, say, several(include), item)
+        selector = None if item else selector
         with store.snapshot():
             profile = _select_one(store, place, selector)
         return OpenProfile(profile, place, stack.pop_all(), file)
@@ -341,6 +345,7 @@ def open_all(
     `item`: the files of the profile, if they are known already.
     """
     store, file = _open_store(place, stack, say, include, item)
+    selector = None if item is not None and item.joined else selector
     with store.snapshot():
         profiles = select_profiles(store, place, selector, one_run=one_run)
     return [OpenProfile(each, place, ExitStack(), file) for each in profiles]

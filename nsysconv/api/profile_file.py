@@ -317,7 +317,7 @@ def import_input(
                 stack.enter_context(detection.open_probe(path, options.say, threads=threads))
                 for path in item.paths
             ]
-            importer, probes = _detected(probes, is_joined=options.join)
+            importer, probes = _detected(item, probes)
             # It takes a twentieth of the time of copying rows that may be there already.
             origin = _origin(item, probes, importer, options)
             if origin.identity in known:
@@ -435,7 +435,7 @@ def _origin(
     sha256 = digest([probe.sha256() for probe in probes])
     included = sorted(options.include & importer.INCLUDABLE.keys())
     return Origin(
-        options.label or detection.profile_label(*item.paths),
+        options.label or detection.profile_label(*_of_timeline(item, importer).paths),
         importer.NAME,
         " + ".join(item.shown),
         sha256,
@@ -457,7 +457,7 @@ def _import_files(
     if existing and not options.replace:
         writer.met(existing, origin.run)
         return existing
-    claims = _claims_on(item, options.rank_pattern)
+    claims = _claims_on(_of_timeline(item, importer), options.rank_pattern)
     if options.strict:
         _require_believed(item, options)
     try:
@@ -487,23 +487,22 @@ def _require_believed(item: Input, options: ImportOptions) -> None:
             require_exact(profile.notes)
 
 
-def _detected(probes: Sequence[Probe], *, is_joined: bool) -> tuple[Importer, list[Probe]]:
+def _detected(item: Input, probes: Sequence[Probe]) -> tuple[Importer, list[Probe]]:
     # Returns the importer, and the files of one recording that it reads. Raises InputError if there is
     # none, or the user joins files that it cannot join.
-    if len(probes) > 1 and not is_joined:
+    if item.joined:
+        from nsysconv.api.joining import importer_of_joined
+
+        return importer_of_joined(item, probes), list(probes)
+    if len(probes) > 1:
         return _detected_group(probes)
-    found, refused = _importers_of(probes)
-    if refused:
-        raise next(iter(refused.values()))
-    first, importers = found[0][0], [importer for importer, _ in found]
-    if is_joined and not (first.JOINS and all(other is first for other in importers)):
-        titles = ", ".join(dict.fromkeys(importer.TITLE for importer in importers))
-        raise InputError(
-            f"files of this kind cannot be joined: {titles}",
-            where=str(probes[0].origin),
-            hint="Only files that are parts of one recording can be. Import these without --join.",
-        )
-    return first, list(probes)
+    return detection.detect(probes[0]), list(probes)
+
+
+def _of_timeline(item: Input, importer: Importer) -> Input:
+    # What names and records say is said of these files: those joined to them are of another run.
+    own = getattr(importer, "own_paths", None)
+    return replace(item, paths=own, named=()) if own else item
 
 
 def _importers_of(
@@ -551,14 +550,15 @@ class ProfileFile(AbstractContextManager["ProfileFile"]):
         """Open the files, `include` in all stores over them. Raises InputError if they cannot be read."""
         self._path = item.path
         self._include = frozenset(include)
-        self._claims = _claims_on(item, None)
         self._copies: dict[frozenset[str], Path] = {}
         self._open = ExitStack()
         with ExitStack() as stack:
             probes = [stack.enter_context(detection.open_probe(path, say)) for path in item.paths]
-            self._importer, self._probes = _detected(probes, is_joined=False)
+            self._importer, self._probes = _detected(item, probes)
             self._open = stack.pop_all()
-        label, path = detection.profile_label(*item.paths), " + ".join(item.shown)
+        own = _of_timeline(item, self._importer)
+        self._claims = _claims_on(own, None)
+        label, path = detection.profile_label(*own.paths), " + ".join(item.shown)
         run = RunMembership(together=f"file {path}", label=label)
         self._origin = Origin(label, self._importer.NAME, path, "", "", run=run)
         # The word that includes rows of a kind is the fact's own, where all such rows are left out.

@@ -12,7 +12,7 @@ from typing import Any
 
 from nsysconv import queries, schema
 from nsysconv.api import open_profile
-from nsysconv.api.inputs import only_recording
+from nsysconv.api.inputs import joined_input, only_recording
 from nsysconv.api.open_profile import OpenProfile, profile_files
 from nsysconv.api.options import check_limit
 from nsysconv.api.shown_report import ShownReport, query_report
@@ -363,7 +363,8 @@ def reports(
     columns.append(_text("missing", "Missing facts."))
     where, selector = split_target(target)
     with ExitStack() as stack:
-        opened = open_profile.open_all(where, selector, stack, say, one_run=True)
+        item = joined_input(target) if target is not None else None
+        opened = open_profile.open_all(where, selector, stack, say, one_run=True, item=item)
         missing = _missing(wanted, opened)
     for row in rows:
         lacking = missing[str(row["report"])]

@@ -20,7 +20,7 @@ from nsysconv.api.open_profile import OpenProfile, shown_beside, shown_report
 from nsysconv.api.options import BY as PROFILE_BY
 from nsysconv.api.options import ReportKeywords, ReportOptions, options_of
 from nsysconv.api.shown_report import ShownReport
-from nsysconv.api.targets import Files, Say, Target, Words, silent
+from nsysconv.api.targets import Files, Joined, Say, Target, Words, several, silent, with_joined
 from nsysconv.api.workers import Workers
 from nsysconv.api.workers import workers as workers_for
 from nsysconv.errors import AbsentError, InputError, UsageError
@@ -78,18 +78,21 @@ def report_on(
     target: Target,
     names: Words | None = None,
     *,
+    join: Words = (),
     say: Say = silent,
     **options: Unpack[ReportKeywords],
 ) -> list[ShownReport]:
     """Report on a profile or a run, by default the answer and the core reports.
 
-    `target` is as for `open`; or a store of one run, STORE@RUN, or a folder, whose profiles are one run.
-    Rows of up to 8 profiles stand below each other. Of more, rows of one key are three, of the least, the
-    median and the greatest value over ranks; but reports that list what happened when stay by rank.
+    `target` and `join` are as for `open`; or the target is a store of one run, STORE@RUN, or a folder,
+    whose profiles are one run. Rows of up to 8 profiles stand below each other. Of more, rows of one key
+    are three, of the least, the median and the greatest value over ranks; but reports that list what
+    happened when stay by rank.
 
     Raises UsageError for unknown words and where a store holds several runs and none was named,
     InputError where nothing can be read.
     """
+    target = with_joined(target, several(join))
     return report_target(target, options_of(ReportOptions, {"names": names, **options}), say)
 
 
@@ -163,9 +166,11 @@ class _Target:
 
 def _targets(target: Target, say: Say, say_skipped: Say) -> list[_Target]:
     # Profiles of a store are in the order of ranks, and files of a folder are in the order of names.
-    several = target.paths if isinstance(target, Files) else globbed(target)
-    if several:
-        found = list(inputs.inputs_to_read(several, str(target), say, say_skipped))
+    if isinstance(target, Joined):
+        return [_file_target(inputs.joined(target.names).read[0], None, in_folder=False)]
+    listed = target.paths if isinstance(target, Files) else globbed(target)
+    if listed:
+        found = list(inputs.inputs_to_read(listed, str(target), say, say_skipped))
         return [_file_target(item, None, in_folder=len(found) > 1) for item in found]
     where, selector = split_target(target)
     if isinstance(where, Path) and where.is_dir():

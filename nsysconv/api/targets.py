@@ -27,11 +27,31 @@ class Files(str):
         return target
 
 
+class Joined(Files):
+    """Several files, or profiles of stores, that are one profile; `names` as they were given."""
+
+    __slots__ = ("names",)
+    names: tuple[str, ...]
+
+    def __new__(cls, paths: Iterable[StrPath]) -> Joined:
+        """Make a target of these, called after the first."""
+        names = tuple(os.fspath(path) for path in paths)
+        target = str.__new__(cls, names[0])
+        target.paths, target.names = tuple(map(Path, names)), names
+        return target
+
+
 Say = Callable[[str], None]
 """Called with a line that a person may want to read while something runs."""
 
 Words = str | Iterable[str]
 """Words, or one."""
+
+
+def with_joined(target: Target, join: Iterable[StrPath]) -> Target:
+    """Return a target with the files that are joined to it; without such, itself."""
+    others = [*join]
+    return Joined([str(target), *others]) if others else target
 
 
 def several(words: Words) -> tuple[str, ...]:

@@ -117,6 +117,7 @@ def answer(
     output: OutputOption = None,
     brief: Annotated[bool, flag("answer.brief")] = False,
     open_: Annotated[bool, flag("answer.open")] = False,
+    join: flags.JoinOption = False,
     ignore: flags.IgnoreOption = None,
     workers: flags.WorkersOption = None,
     dask: flags.DaskOption = None,
@@ -126,7 +127,9 @@ def answer(
     from nsysconv.api.options import ReportOptions
     from nsysconv.cli import commands
 
-    if more:
+    if join:
+        target = commands.joined_alone(target, more)
+    elif more:
         target = commands.answered_target(target, more)
     options = ReportOptions(
         ignore=ignore or (), workers=workers, dask=dask, **commands.part_keywords(**part)
@@ -197,6 +200,7 @@ def report(
     wide: flags.WideOption = False,
     strict: Annotated[bool, flag("report.strict")] = False,
     list_: Annotated[bool, flag("report.list")] = False,
+    join: flags.JoinOption = False,
     workers: flags.WorkersOption = None,
     dask: flags.DaskOption = None,
     brief: flags.BriefOption = False,
@@ -206,6 +210,8 @@ def report(
     from nsysconv.api.options import ReportOptions
     from nsysconv.cli import commands
 
+    if join and target is not None:
+        target, reports = commands.joined_target(target, reports)
     if list_:
         listed = partial(api.reports, target, reports or None, say=say)
         from nsysconv.cli import lookups

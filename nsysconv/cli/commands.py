@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from nsysconv import api, queries, render
 from nsysconv.api.options import PartOptions
-from nsysconv.api.targets import Files
+from nsysconv.api.targets import Files, Joined
 from nsysconv.cli.runtime import begin_work, print_line, reader_may_go, say
 from nsysconv.document import Section
 from nsysconv.errors import InputError, NotRecorded, StrictError, UsageError
@@ -128,6 +128,32 @@ def with_files(
     return (Files([target, *files]) if files else target), words[len(files) :]
 
 
+def joined_target(
+    target: str, words: Iterable[str] | None, reports: Iterable[str] = ()
+) -> tuple[str, list[str]]:
+    """Return the target and the files, or profiles of stores, after it as one profile, and the rest."""
+    named, words = frozenset(reports), list(words or ())
+    # A word may look like the name of a missing file, which reading then reports.
+    is_more = (
+        word.partition(":")[0] not in named
+        and (_is_file(str(split_target(word)[0])) or bool({".", os.sep} & {*word}))
+        for word in words
+    )
+    count = sum(1 for _ in itertools.takewhile(bool, is_more))
+    if not count:
+        hint = "A timeline and metrics of its kernels: run.sqlite metrics.csv --join"
+        raise UsageError("--join joins the files after the first one", where=target, hint=hint)
+    return Joined([target, *words[:count]]), words[count:]
+
+
+def joined_alone(target: str, words: Iterable[str] | None) -> str:
+    """Return the target and these files as one profile. Raises UsageError for a word that is no file."""
+    joined, rest = joined_target(target, words)
+    if rest:
+        raise UsageError(f"{rest[0]}: no such file to join", where=target)
+    return joined
+
+
 def answered_target(target: str, more: Sequence[str]) -> str:
     """Return the target of an answer: files that a shell listed are one. Raises UsageError for others."""
     from nsysconv.api.inputs import find_inputs
@@ -187,7 +213,7 @@ def report(
     from nsysconv.api.answering import answer
     from nsysconv.api.reporting import report_target
 
-    if target is not None:
+    if target is not None and not isinstance(target, Joined):
         reports_and_groups = (*queries.REPORTS, *queries.GROUPS)
         target, names_left = with_files(target, options.names, reports_and_groups)
         options = replace(options, names=names_left or None)

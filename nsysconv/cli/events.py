@@ -1,26 +1,49 @@
 """The commands on events: why one started when it did, and find, which names them."""
 
+import re
 from typing import Annotated, Any
 
 from nsysconv.cli import flags
 from nsysconv.cli.flags import FormatOption, OutputOption
+from nsysconv.errors import UsageError
+
+_EVENT = re.compile(r"[a-z_]+:[0-9]+")
 
 
-@flags.takes(flags.StepFlags)
+class WhyFlags(flags.StepFlags):
+    """The flags of `why`: those of a step, what is shown, and the words after the event."""
+
+    kernel_names: flags.KernelNamesOption = flags.KernelNames.DEMANGLED
+    brief: flags.BriefOption = False
+    join: flags.JoinOption = False
+    more: Annotated[list[str] | None, flags.flag("why.more")] = None
+
+
+@flags.takes(WhyFlags)
 def why(
     target: Annotated[str, flags.flag("why.target")],
     event: Annotated[str, flags.flag("why.event")],
     format: FormatOption = None,  # noqa: A002 - the flag's name
     output: OutputOption = None,
-    kernel_names: flags.KernelNamesOption = flags.KernelNames.DEMANGLED,
-    brief: flags.BriefOption = False,
-    **steps: Any,
+    **asked: Any,
 ) -> int:
     """Explain an event: what it is, what launched it, what it waited for, and what waited for it."""
-    from nsysconv.cli import lookups
+    from nsysconv.cli import commands, lookups
 
-    names = kernel_names.value
-    return lookups.why(target, event, format, output, kernel_names=names, steps=steps, brief=brief)
+    names, brief, join, more = (
+        asked.pop(name) for name in ("kernel_names", "brief", "join", "more")
+    )
+    if join:
+        # The event may come last, as it does without files.
+        words = [event, *(more or ())]
+        event = next(filter(_EVENT.fullmatch, words), words[-1])
+        words.remove(event)
+        target = commands.joined_alone(target, words)
+    elif more:
+        raise UsageError(f"one event is explained, and {more[0]} is another word")
+    return lookups.why(
+        target, event, format, output, kernel_names=names.value, steps=asked, brief=brief
+    )
 
 
 class FindFlags(flags.SliceFlags):

@@ -22,6 +22,12 @@ _PARTS = {
     "profiler": "profiler overhead",
     "unknown": "cause not recorded",
 }
+_LIMITS = {
+    "bandwidth": "memory-bound",
+    "compute": "compute-bound",
+    "latency": "latency-bound",
+    "small grid": "small grid",
+}
 _SORTS = {
     "push_pop": "a range",
     "start_end": "a start/end range",
@@ -109,6 +115,8 @@ def _what(row: Row) -> Iterator[str]:
     yield f"{_INDENT}at {moment(row['start_ns'])}{lasted}{moved}"
     if row["dur_ns"] is not None and row["name_count"]:
         yield f"{_INDENT}{_compared(row)}"
+    if row["compute_pct"] is not None or row["memory_pct"] is not None:
+        yield from _wrapped(_at_peak(row), 2)
 
 
 def _where(row: Row) -> Iterator[str]:
@@ -138,6 +146,19 @@ def _compared(row: Row) -> str:
     own = "; this is the longest" if row["dur_ns"] == longest else f", the longest {_time(longest)}"
     of = "gaps of this GPU" if is_gap else "with this name"
     return f"1 of {row['name_count']:,} {of}; median {_time(median)}{ratio}{own}"
+
+
+def _at_peak(row: Row) -> str:
+    shares = [
+        f"{row[f'{column}_pct']:.0f} % of peak {what}"
+        for column, what in (("memory", "bandwidth"), ("compute", "compute"))
+        if row[f"{column}_pct"] is not None
+    ]
+    limit = f" ({_LIMITS[row['limit']]})" if row["limit"] else ""
+    count = row["measured_count"]
+    of_name = "another launch" if count == 1 else f"{count or 0:,} launches"
+    measured = "in this launch" if count is None else f"in {of_name} of this name"
+    return f"at {' and '.join(shares)}{limit}, measured {measured}"
 
 
 # -- what it came from

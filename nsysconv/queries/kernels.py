@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 
 from nsysconv.errors import NotRecorded, UsageError
@@ -20,6 +23,7 @@ from nsysconv.queries.columns import (
     with_per_step,
 )
 from nsysconv.queries.contract import Array, ColumnValues, Option, Query, Request, Result, View
+from nsysconv.queries.kernel_metrics import OF_METRICS, Limits, limits_by_name
 from nsysconv.queries.kernels_by import VIEWS, by_range, by_step
 from nsysconv.queries.split import (
     BY_SPLIT,
@@ -39,6 +43,7 @@ from nsysconv.timeline.kernel_categories import (
     tensor_core_use,
     uses_tensor_cores,
 )
+from nsysconv.timeline.measured import measured
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import KERNEL, Total, combine_by, totals
 
@@ -72,6 +77,7 @@ COLUMNS = (
     TENSOR_CORES,
     CATEGORY,
     *spread_columns("kernel_sum_ns"),
+    *(replace(column, optional=True) for column in OF_METRICS),
 )
 
 
@@ -89,7 +95,9 @@ def compute(timeline: Timeline, request: Request) -> Result | ColumnValues:
         return by_step(timeline, request) if by == "step" else by_range(timeline, request)
     recorded = Fact.KERNELS in timeline.profile.facts
     values = _from_events(timeline, request) if recorded else _from_totals(timeline, request)
-    return with_per_step(values, timeline, request, {"per_step_ns": "kernel_sum_ns"})
+    result = with_per_step(values, timeline, request, {"per_step_ns": "kernel_sum_ns"})
+    seen = measured(timeline) if Fact.METRICS in timeline.profile.facts else None
+    return replace(result, notes=seen.notes) if seen else result
 
 
 KERNELS = Query(
@@ -135,6 +143,7 @@ def _from_events(timeline: Timeline, request: Request) -> ColumnValues:
         "tensor_cores": _tensor_cores(timeline, rows.row, names, spelling),
         "category": _categories(timeline, rows.row, names, spelling),
         **rows.spread(columns["dur_ns"]),
+        **_of_metrics(timeline, rows.row, count),
     }
     order = sorted(range(count), key=lambda i: (-int(spent[i]), names[i], int(rows.place[i])))
     return rows_at(values, order)
@@ -147,6 +156,18 @@ def _tensor_cores(timeline: Timeline, group: Array, names: list[str], spelling: 
         return uses_tensor_cores(timeline, names)
     use = _common(tensor_core_use(timeline)[timeline.rows("kernel")], group, len(names))
     return [ANSWERS[UNKNOWN if answer is None else answer] for answer in use]
+
+
+def _of_metrics(timeline: Timeline, group: Array, count: int) -> dict[str, list[Any]]:
+    # What metrics say of each row's kernel; of several kernels together they say nothing.
+    has_metrics = Fact.METRICS in timeline.profile.facts
+    if not has_metrics or not (limits := limits_by_name(timeline)):
+        return {column.name: [None] * count for column in OF_METRICS}
+    ids = _common(timeline.columns("kernel", ("name_id",))["name_id"], group, count)
+    texts = timeline.profile.names([i for i in ids if i is not None])
+    nothing = Limits()
+    rows = [(nothing if i is None else limits.get(texts[i], nothing)).in_short() for i in ids]
+    return {column.name: [row[column.name] for row in rows] for column in OF_METRICS}
 
 
 def _categories(
@@ -193,4 +214,5 @@ def _from_totals(timeline: Timeline, request: Request) -> ColumnValues:
         "tensor_cores": uses_tensor_cores(timeline, [name for _, name in rows]),
         "category": rules().categories([name for _, name in rows]),
         **spread_of_totals(found, row_of, rows, "sum_ns"),
+        **{column.name: [None] * len(rows) for column in OF_METRICS},
     }

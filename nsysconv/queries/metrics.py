@@ -45,10 +45,18 @@ _ROWS_AT_ONCE = 1 << 16
 
 def compute(timeline: Timeline, request: Request) -> ColumnValues:
     """Return one row per device, metric, kernel and unit, by name."""
+    return values_of_metrics(timeline, None)
+
+
+def values_of_metrics(timeline: Timeline, kept: Array | None) -> ColumnValues:
+    """Return the values of the report for these samples of the time line, a mask; None: all of them."""
     columns = timeline.columns("metric_sample", (*_KEYS, "execution_count"))
+    average, least, greatest = _values(timeline)
+    if kept is not None:
+        columns = {name: values[kept] for name, values in columns.items()}
+        average, least, greatest = (values[kept] for values in (average, least, greatest))
     group, keys = _groups(timeline, columns)
     count = len(keys)
-    average, least, greatest = _values(timeline)
     executions = np.where(columns["execution_count"] == MISSING, 1, columns["execution_count"])
     known = ~np.isnan(average)
     weight = sums(group[known], executions[known], count)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from nsysconv.store.recording import Recording
 
 NAME = "ncu"
-VERSION = 1
+VERSION = 2
 TITLE = "Nsight Compute report or table"
 GUARANTEED = frozenset({Fact.METRICS})
 POSSIBLE = frozenset({Fact.KERNELS, Fact.DEVICES})

@@ -68,6 +68,7 @@ class LaunchRows:
         self._ids = IdRegistry(demangler())
         self._kernels: list[Row] = []
         self._samples: list[Row] = []
+        self._launches: list[Row] = []
         self._devices: dict[int, Row] = {}
         self._counts: Counter[str] = Counter()
         self._step_ns = 0.0
@@ -132,14 +133,19 @@ class LaunchRows:
             context, stream = where["context_id"], where["stream_id"]
             if context is not None and stream is not None:
                 self._ids.stream(context, stream)
-        if launch.is_kernel and launch.invocations is None:
-            self._counts["kernel"] += 1
-            self._step_ns = max(self._step_ns, launch.step_ns)
-            self._kernels.append({
-                **where, "name_id": name, "short_name_id": self._name(launch.short),
-                "mangled_name_id": self._name(launch.symbol) or symbol,
-                **{column: launch.number(metric) for column, metric in _OF_KERNEL.items()},
+        number = self._counts["launch"] if launch.is_kernel else None
+        if launch.is_kernel:
+            names = {"name_id": name, "mangled_name_id": self._name(launch.symbol) or symbol}
+            sizes = {column: launch.number(metric) for column, metric in _OF_KERNEL.items()}
+            self._launches.append({
+                "id": number, "pid": launch.pid, **names,
+                **{column: sizes[column] for column in _SIZES}, "launch_count": launch.invocations,
             })  # fmt: skip
+            if launch.invocations is None:
+                self._counts["kernel"] += 1
+                self._step_ns = max(self._step_ns, launch.step_ns)
+                short = {"short_name_id": self._name(launch.short)}
+                self._kernels.append({**where, **names, **short, **sizes})
         for metric, (unit, spelled, average, least, most) in launch.metrics.items():
             if metric.startswith(ATTRIBUTE) or metric in _ONLY_COLUMNS:
                 continue
@@ -147,7 +153,7 @@ class LaunchRows:
                 **where, "name_id": self._ids.name(metric), "kind": 0,
                 "unit": codes.METRIC_UNITS.index(unit),
                 "description_id": self._name(spelled) if unit == "number" else None,
-                "kernel_name_id": name if launch.is_kernel else None,
+                "kernel_name_id": name if launch.is_kernel else None, "launch_id": number,
                 "execution_count": 1 if launch.invocations is None else launch.invocations,
                 "value_min": least, "value_max": most, "value_avg": average,
             })  # fmt: skip
@@ -167,10 +173,13 @@ class LaunchRows:
         return ordinal or 0
 
     def _flush(self) -> Iterator[Batch]:
-        for table, rows in ((schema.kernel, self._kernels), (schema.metric_sample, self._samples)):
-            if rows:
-                yield rows_of(table, rows)
-        self._kernels, self._samples = [], []
+        made = {
+            schema.kernel: self._kernels,
+            schema.metric_sample: self._samples,
+            schema.measured_launch: self._launches,
+        }
+        yield from (rows_of(table, rows) for table, rows in made.items() if rows)
+        self._kernels, self._samples, self._launches = [], [], []
 
     def _closing_notes(self) -> Iterator[Note]:
         if not self._counts["launch"]:

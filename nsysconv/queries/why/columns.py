@@ -16,6 +16,7 @@ from nsysconv.queries.columns import (
     duration_column,
 )
 from nsysconv.queries.idle_gaps import PART_DOCS
+from nsysconv.queries.kernel_metrics import OF_METRICS
 from nsysconv.report import Column, Unit
 from nsysconv.timeline import idle
 from nsysconv.timeline.events import EVENT_KINDS
@@ -55,6 +56,13 @@ def _columns() -> Iterator[Column]:
     )
     yield duration_column("name_med_ns", "Median duration of these events.", real=True)
     yield duration_column("name_max_ns", "Longest duration of these events.")
+    # -- what metrics say of it
+    yield from OF_METRICS
+    yield count_column(
+        "measured_count",
+        "Number of measured launches of the kernel's name that these shares are the mean of; null: they "
+        "were measured in this launch.",
+    )
     # -- what it came from
     yield _event("call", "API call that launched the operation")
     yield Column("call_name", Unit.TEXT, "Name of that call.")

@@ -22,6 +22,7 @@ from nsysconv.queries.event_lanes import (
     kernel_ids_of,
 )
 from nsysconv.queries.idle_gaps import activities_of
+from nsysconv.queries.kernel_metrics import shares_of_peak
 from nsysconv.queries.why.columns import COLUMNS, PARTS
 from nsysconv.queries.why.nsight_compute import launch_command
 from nsysconv.report import MISSING, Report, Unit, human, report_table
@@ -46,6 +47,7 @@ from nsysconv.timeline.events import (
     has_time,
 )
 from nsysconv.timeline.idle import GAP, gap_count, gap_id, gap_numbers, gap_of_number, gaps
+from nsysconv.timeline.measured import measured
 from nsysconv.timeline.range_names import EXACT, GROUPED
 from nsysconv.timeline.steps import STEP_FACTS, step_names_at
 from nsysconv.timeline.surroundings import (
@@ -151,6 +153,8 @@ def why(text: str, timeline: Timeline, request: Request) -> Report:
     notes = (*timeline.profile.notes, *timeline.notes)
     used = {event.fact, Fact.API_CALLS, Fact.API_LINKS}
     kept = tuple(note for note in notes if note.facts & used)
+    if event.kind == "kernel" and (seen := measured(timeline)) is not None:
+        kept = (*kept, *seen.notes)
     table = report_table(COLUMNS, {column.name: [found.get(column.name)] for column in COLUMNS})
     return Report(
         name=NAME,
@@ -221,6 +225,7 @@ class _Asked:
         }
         if event.kind == "kernel":
             found["profile_command"] = launch_command(timeline, op)
+            found |= shares_of_peak(timeline, event.row)
         if event.kind in ("memcpy", "memset", "migration"):
             found["bytes"] = int(self._column(event.table, "bytes")[event.row])
         if call >= 0:

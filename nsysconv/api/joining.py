@@ -1,0 +1,284 @@
+"""Several files as one profile: parts of one recording, or a timeline and metrics of another run.
+
+Of the files with metrics, launches, samples and names are taken; `timeline/measured.py` finds the kernels
+that they are of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from nsysconv import schema
+from nsysconv.api.inputs import Input
+from nsysconv.errors import InputError, NoProfileError, UsageError
+from nsysconv.facts import Fact
+from nsysconv.importers import detection
+from nsysconv.importers.contract import Importer, Options
+from nsysconv.importers.probe import Probe
+from nsysconv.notes import Note, Severity
+from nsysconv.store.location import is_store, reading, split_target
+from nsysconv.store.merging import stored_profiles
+from nsysconv.store.read import Profile, Store, find_profile
+from nsysconv.store.recording import (
+    ArrowRows,
+    Batch,
+    Batches,
+    Recording,
+    SourceRows,
+    Summary,
+    take_batches,
+)
+
+_METRICS = frozenset({Fact.METRICS})
+_NAME, _LAUNCH, _SAMPLE = (
+    schema.name.name,
+    schema.measured_launch.name,
+    schema.metric_sample.name,
+)
+# Columns that hold ids of names.
+_NAMES = ("name_id", "mangled_name_id", "description_id", "kernel_name_id")
+# What says where a kernel ran in the other run.
+_OF_OTHER_RUN = ("id", "profile_id", "pid", "context_id", "stream_id")
+_ROWS_AT_ONCE = 100_000
+
+
+def importer_of_joined(item: Input, probes: Sequence[Probe]) -> Importer:
+    """Return what reads these files as one profile. Raises InputError for what cannot be joined."""
+    selectors = [split_target(text)[1] for text in item.shown]
+    importers: list[Importer] = []
+    for probe, selector in zip(probes, selectors, strict=True):
+        try:
+            importers.append(_importer_of(probe, selector))
+        except NoProfileError:
+            # A list of GPUs, say, is part of a recording, and none itself.
+            importers += [each for each in importers if _is_part(each, probe)][:1]
+            if len(importers) <= probes.index(probe):
+                raise
+    measuring = [each for each in importers if _measures(each)]
+    timelines = [each for each in importers if not _measures(each)]
+    titles = ", ".join(dict.fromkeys(importer.TITLE for importer in importers))
+    if not timelines:
+        raise InputError(
+            f"metrics without a timeline to join them to: {titles}",
+            where=str(probes[0].origin),
+            hint="Name a recording of the same program's timeline, too.",
+        )
+    first, *others = timelines
+    if others and not (first.JOINS and all(other is first for other in others)):
+        raise InputError(
+            f"files of this kind cannot be joined: {titles}",
+            where=str(probes[0].origin),
+            hint="Only files that are parts of one recording can be, and metrics of the same program's "
+            "kernels. Import these without --join.",
+        )
+    if not measuring:
+        return first
+    return cast("Importer", _WithMetrics(first, importers, item.paths))
+
+
+def _importer_of(probe: Probe, selector: str | None) -> Importer:
+    # The contract is that of modules, whose functions have no instance.
+    if is_store(probe.path):
+        return cast("Importer", _StoredProfile(probe.path, selector))
+    return detection.detect(probe)
+
+
+def _is_part(importer: Importer, probe: Probe) -> bool:
+    is_part = getattr(importer, "is_part", None)
+    return is_part is not None and bool(is_part(probe))
+
+
+def _measures(importer: Importer) -> bool:
+    # Whether it reads metrics of kernels, and no timeline.
+    return Fact.METRICS in importer.GUARANTEED and Fact.KERNELS in importer.POSSIBLE
+
+
+class _StoredProfile:
+    """The contract of importers for a profile of a store; it has metrics alone if it has no API calls."""
+
+    VERSION = 0
+    ADVICE: Mapping[Fact, str] = {}
+    JOINS = False
+    INCLUDABLE: Mapping[str, str] = {}
+
+    def __init__(self, place: Path, selector: str | None) -> None:
+        """Find the profile. Raises UsageError where none or several are meant."""
+        self._place = place
+        with reading(place) as store:
+            profile = _chosen(store, place, selector)
+            self.profile_id, self.NAME = profile.id, profile.attributes["source"]
+            self.TITLE = f"profile {profile.ref.label} of a store"
+            self.POSSIBLE = profile.facts | profile.missing
+            # With API calls it is a timeline, whatever was measured besides.
+            has_calls = Fact.API_CALLS in profile.facts
+            self.GUARANTEED = profile.facts - (_METRICS if has_calls else frozenset())
+
+    def read(self, probes: Sequence[Probe], options: Options) -> Generator[Recording, None, None]:
+        """Yield the profile as a recording."""
+        with stored_profiles(self._place) as profiles:
+            yield next(each.recording for each in profiles if each.profile_id == self.profile_id)
+
+
+def _chosen(store: Store, place: Path, selector: str | None) -> Profile:
+    profiles = store.profiles()
+    if selector is not None or len(profiles) == 1:
+        return find_profile(store, selector or profiles[0].ref.label)
+    hint = f"Name one: {place}@LABEL. `nsysconv runs {place}` lists them."
+    raise UsageError(f"the store holds {len(profiles)} profiles", where=str(place), hint=hint)
+
+
+class _WithMetrics:
+    """The contract of importers for a timeline, and the metrics in the other files."""
+
+    def __init__(
+        self, timeline: Importer, importers: Sequence[Importer], paths: Sequence[Path]
+    ) -> None:
+        """Take the importer of each file; `timeline` reads those that are of the timeline."""
+        self.NAME, self.TITLE, self.JOINS = timeline.NAME, timeline.TITLE, timeline.JOINS
+        self.VERSION = 1000 * timeline.VERSION + max(each.VERSION for each in importers)
+        self.GUARANTEED = timeline.GUARANTEED | _METRICS
+        self.POSSIBLE = timeline.POSSIBLE | _METRICS
+        self.ADVICE, self.INCLUDABLE = timeline.ADVICE, timeline.INCLUDABLE
+        self._timeline, self._importers = timeline, importers
+        self.own_paths = tuple(
+            path for path, each in zip(paths, importers, strict=True) if each is timeline
+        )
+        """The files of the timeline, whose names and records say of which rank it is."""
+
+    def read(self, probes: Sequence[Probe], options: Options) -> Generator[Recording, None, None]:
+        """Yield the recording of the timeline, with the metrics. Raises InputError for several."""
+        files = [*zip(probes, self._importers, strict=True)]
+        own = [probe for probe, each in files if each is self._timeline]
+        others = [(probe, each) for probe, each in files if each is not self._timeline]
+        for recording in self._timeline.read(own, options):
+            if recording.one_of_several:
+                raise InputError(
+                    "the file holds several recordings: which of them was measured?",
+                    where=str(own[0].origin),
+                    hint="Import it, and join one profile of the store: STORE@LABEL.",
+                )
+            batches = _with_metrics(recording.batches, others)
+            yield replace(recording, batches=batches, possible=recording.possible | _METRICS)
+
+
+def _with_metrics(batches: Batches, others: Sequence[tuple[Probe, Importer]]) -> Batches:
+    last = {_NAME: 0, _LAUNCH: 0, "part": 0}
+    with closing(batches):
+        while True:
+            try:
+                batch = next(batches)
+            except StopIteration as end:
+                summary: Summary = end.value
+                break
+            if isinstance(batch, SourceRows):
+                # Rows of one table from two places cannot be read in place.
+                batch = replace(batch, sparse=True) if batch.table == _SAMPLE else batch
+            elif batch.table in last:
+                _count(last, batch.table, batch.rows)
+            yield batch
+    notes: list[Note] = []
+    for probe, importer in others:
+        tables, noted = _tables(probe, importer)
+        notes += noted
+        last["part"] += 1
+        for table, rows in _shifted(tables, last).items():
+            yield ArrowRows(table, rows)
+            _count(last, table, rows)
+    summary_notes = (*summary.notes, *notes)
+    return replace(summary, facts=summary.facts | _METRICS, notes=summary_notes)
+
+
+def _count(last: dict[str, int], table: str, rows: pa.Table) -> None:
+    # Keeps the greatest number of rows, and of files that were joined before.
+    for key, column in ((table, "id"), ("part", "part")):
+        if key in last and column in rows.column_names and rows.num_rows:
+            last[key] = max(last[key], pc.max(rows.column(column)).as_py() or 0)
+
+
+def _tables(probe: Probe, importer: Importer) -> tuple[dict[str, pa.Table], list[Note]]:
+    # The rows of a file with metrics by table, and its notes as those on metrics.
+    found: dict[str, list[pa.Table]] = {_NAME: [], _LAUNCH: [], _SAMPLE: []}
+    profile_id = getattr(importer, "profile_id", None)
+    if profile_id is not None:
+        with reading(probe.path) as store:
+            profile = store.profile(profile_id)
+            for table, parts in found.items():
+                parts += [pa.Table.from_batches([b]) for b in profile.batches(table, _ROWS_AT_ONCE)]
+            notes: Sequence[Note] = profile.notes
+    else:
+        with ExitStack() as stack:
+            recordings = stack.enter_context(closing(importer.read([probe], Options())))
+
+            def take(batch: Batch) -> None:
+                if not isinstance(batch, SourceRows) and batch.table in found:
+                    found[batch.table].append(batch.rows)
+
+            notes = take_batches(next(recordings).batches, take).notes
+    tables = {
+        table: pa.concat_tables(parts, promote_options="default")
+        for table, parts in found.items()
+        if parts
+    }
+    # Notes on kernels of the other run say nothing of those here.
+    of_metrics = [replace(note, facts=_METRICS) for note in notes if note.facts <= _METRICS]
+    return tables, [note for note in of_metrics if note.severity is not Severity.INFO]
+
+
+def _shifted(tables: Mapping[str, pa.Table], last: Mapping[str, int]) -> dict[str, pa.Table]:
+    # The rows with numbers that follow those there are.
+    samples = tables[_SAMPLE]
+    launches = tables.get(_LAUNCH, pa.table({}))
+    if not launches.num_rows:
+        launches, samples = _summarized(samples)
+    samples = samples.filter(pc.is_valid(samples["launch_id"]))
+    names = tables[_NAME].drop_columns(_present(tables[_NAME], ("profile_id",)))
+    part = pa.array([last["part"]] * launches.num_rows, pa.int64())
+    launches = launches.drop_columns(_present(launches, ("profile_id", "part")))
+    return {
+        _NAME: _moved(names, ("id",), last[_NAME]),
+        _LAUNCH: _moved(
+            _moved(launches, _NAMES, last[_NAME]), ("id",), last[_LAUNCH]
+        ).append_column("part", part),
+        _SAMPLE: _moved(
+            _moved(samples.drop_columns(_present(samples, _OF_OTHER_RUN)), _NAMES, last[_NAME]),
+            ("launch_id",),
+            last[_LAUNCH],
+        ),
+    }
+
+
+def _summarized(samples: pa.Table) -> tuple[pa.Table, pa.Table]:
+    # Metrics without launches are a summary of each kernel.
+    kernels = samples["kernel_name_id"]
+    of_kernel = samples.group_by("kernel_name_id").aggregate([("execution_count", "max")])
+    of_kernel = of_kernel.filter(pc.is_valid(of_kernel["kernel_name_id"]))
+    ids = pa.array(range(1, of_kernel.num_rows + 1), pa.int64())
+    launches = pa.table(
+        {
+            "id": ids,
+            "name_id": of_kernel["kernel_name_id"],
+            "launch_count": pc.fill_null(of_kernel["execution_count_max"], 1),
+        }
+    )
+    numbers = pc.index_in(kernels, of_kernel["kernel_name_id"].combine_chunks(), skip_nulls=True)
+    launch_ids = pc.add(pc.cast(numbers, pa.int64()), 1)
+    kept = samples.drop_columns(_present(samples, ("launch_id",)))
+    return launches, kept.append_column("launch_id", launch_ids)
+
+
+def _moved(rows: pa.Table, columns: Sequence[str], by: int) -> pa.Table:
+    for name in _present(rows, columns):
+        place = rows.column_names.index(name)
+        rows = rows.set_column(place, name, pc.add(rows.column(name), by))
+    return rows
+
+
+def _present(rows: pa.Table, names: Sequence[str]) -> list[str]:
+    return [name for name in names if name in rows.column_names]
