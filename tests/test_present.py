@@ -15,8 +15,8 @@ from nsysconv.queries.registry import parse_spec, query, view
 from nsysconv.render import page
 from nsysconv.report import Report
 
-TRAITS = {"core", "over-ranks", "in-time", "split", "by-step", "by-job", "tree", "events", "by-name", "if-any",
-          "slow", "results"}  # fmt: skip
+TRAITS = {"core", "over-ranks", "in-time", "split", "by-step", "by-job", "tree", "events", "by-name",
+          "if-any", "slow", "results"}  # fmt: skip
 every_report = pytest.mark.parametrize("name", queries.REPORTS)
 
 
