@@ -227,6 +227,28 @@ def test_rows_by_rank_are_there_on_request(job: Path, asked: dict[str, Any]) -> 
     assert rows == [(0, "b", 50), (0, "a", 40), (1, "a", 20), (4, "a", 5)]
 
 
+@pytest.mark.parametrize("ranks", [(None, None), (0, None), (0, 0)], ids=str)
+def test_profiles_that_are_not_ranks_of_one_job_are_not_added_up(
+    ranks: tuple[int | None, ...], tmp_path: Path
+) -> None:
+    """Two runs of a program, say, before and after a change."""
+    store = tmp_path / "job.db"
+    for number, rank in enumerate(ranks):
+        write(store, Kernel(0, 10, name="a"), label=f"p{number}", ranks={1: rank}, run="job")
+    assert picked(report(store, "kernels"), "profile", "kernel_sum_ns") == [("p0", 10), ("p1", 10)]
+    assert picked(report(store, "kernels", by="job"), "kernel_sum_ns") == [(20,)]
+    (shown,) = api.page(store, ["kernels"])
+    assert len(shown.rows()) == 2
+
+
+def test_many_profiles_that_are_not_ranks_of_one_job_become_three_rows(tmp_path: Path) -> None:
+    store = tmp_path / "job.db"
+    for number in range(9):
+        write(store, Kernel(0, 10 + number, name="a"), label=f"p{number}", run="job")
+    assert picked(report(store, "kernels"), "over_ranks", "kernel_sum_ns") == [
+        ("min", 10), ("median", 14), ("max", 18)]  # fmt: skip
+
+
 def test_any_report_with_sums_has_rows_of_the_job(job: Path) -> None:
     found = report(job, "overview", by="job")
     assert picked(found, "kernel_count", "kernel_sum_ns", "rank_count") == [(5, 115, 3)]
@@ -520,7 +542,7 @@ def test_sums_of_a_job_against_adding(
             "t", "", COLUMNS, build_table(COLUMNS, data), (ProfileRef(rank, f"r{rank}", "", ""),)
         )
         job = job or JobAggregator(one)
-        job.add(one, RankProfile(f"r{rank}"))
+        job.add(one, {"": RankProfile(f"r{rank}")})
     assert job is not None
     found = {row["name"]: row for row in job.report(0).rows()}
     told = [(rank, *row) for rank, rows in enumerate(ranks) for row in rows]

@@ -27,7 +27,7 @@ from nsysconv.present.answer import event_of
 from nsysconv.queries.contract import Request
 from nsysconv.queries.event_lanes import event_time
 from nsysconv.queries.timeline_tiles import FACTOR
-from nsysconv.ranks.over_ranks import JobAggregator, rank_profile
+from nsysconv.ranks.over_ranks import JobAggregator, are_ranks_of_one_job, rank_profile
 from nsysconv.report import Report
 from nsysconv.store.location import globbed, split_target
 from nsysconv.timeline.events import EVENT_KINDS
@@ -207,7 +207,14 @@ def _reports(
     rows = max(_ROWS // len(profiles), _FEWEST_ROWS) if options.limit is None else options.limit
 
     boxes = max(rows, MOST_BOXES // len(profiles))
-    is_job = len(profiles) > 1 and options.by is None and options.split is None
+    # Labels of profiles may be alike.
+    who = [
+        rank_profile(str(number), None, each.profile.rows("process"), ())
+        for number, each in enumerate(profiles)
+    ]
+    sources = (each.profile.ref.source for each in profiles)
+    is_job = options.by is None and options.split is None and len(profiles) > 1
+    is_job = is_job and are_ranks_of_one_job([*zip(who, sources, strict=True)])
     of_job = {spec for spec in names if is_job and "by-job" in _entry(spec).traits}
     jobs: dict[str, JobAggregator] = {}
 
@@ -239,9 +246,7 @@ def _reports(
             computed = _with_time_line(profile, specs, request)
         for spec, report in zip(single, computed, strict=True):
             if spec in of_job:
-                # Labels of profiles may be alike.
-                who = rank_profile(str(number), None, profile.profile.rows("process"), ())
-                jobs.setdefault(spec, JobAggregator(report)).add(report, who)
+                jobs.setdefault(spec, JobAggregator(report)).add(report, {"": who[number]})
             else:
                 beside[spec].append(report)
         profile.forget()

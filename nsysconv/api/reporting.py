@@ -37,6 +37,7 @@ from nsysconv.ranks.over_ranks import (
     JobAggregator,
     RankAggregator,
     RankProfile,
+    are_ranks_of_one_job,
     job_size,
     rank_profile,
 )
@@ -482,12 +483,16 @@ class _MergedReport:
             return shown_report(self._extremes.report(self._limit), form=self._options.form)
         self._beside.sort(key=lambda pair: pair[0].order)
         count = len(self._beside)
-        has_sums = self._is_job and job_size(self._beside[0][1].columns) is not None
-        if has_sums and (count > 1 or self._options.by == "job"):
-            job = JobAggregator(self._beside[0][1])
+        first = self._beside[0][1]
+        reduced: JobAggregator | RankAggregator | None = None
+        if self._is_job and job_size(first.columns) is not None and self._is_one_job():
+            reduced = JobAggregator(first)
+        elif self._may_reduce and count > MOST_BESIDE:
+            reduced = RankAggregator(first, None)
+        if reduced is not None:
             for who, report in self._beside:
-                job.add(report, who)
-            return shown_report(job.report(self._limit), form=self._options.form)
+                reduced.add(report, {who.label: who})
+            return shown_report(reduced.report(self._limit), form=self._options.form)
         rows = self._limit
         if count > 1 and rows:
             is_few = self._is_default_for_people and count <= MOST_BESIDE
@@ -497,6 +502,12 @@ class _MergedReport:
             for who, report in self._beside
         ]
         return shown_beside(reports, rows, self._limit, form=self._options.form)
+
+    def _is_one_job(self) -> bool:
+        # Rows of profiles that are not ranks of one run are added up only if somebody says so.
+        sources = [(who, report.profiles[0].source) for who, report in self._beside]
+        is_run = len(sources) > 1 and are_ranks_of_one_job(sources)
+        return self._options.by == "job" or is_run
 
 
 def _with_profile_columns(report: Report, who: RankProfile) -> Report:

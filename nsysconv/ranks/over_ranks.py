@@ -51,6 +51,11 @@ class RankProfile:
         """Return by rank; those without one come last."""
         return (not self.ranks, min(self.ranks, default=0), self.label)
 
+    @property
+    def key(self) -> Any:
+        """Return the same value for several recordings of one process, which are of one rank."""
+        return self.processes or self.label
+
     def host_of(self, rank: Any) -> str | None:
         """Return the host on which a rank's process ran."""
         return self.hosts.get(rank, self.host)
@@ -139,9 +144,7 @@ class RankAggregator:
         only = next(iter(members.values())) if len(members) == 1 else None
         for i, row in enumerate(rows):
             member = members.get(row.get("profile", ""), only)
-            # Several recordings of one process are of one rank.
-            who = member and (member.processes or member.label)
-            place = (who, *map(row.get, _PLACE))
+            place = (member and member.key, *map(row.get, _PLACE))
             places[i] = self._places.setdefault(place, len(self._places))
             key = (self._placed(row, member), *(row[c.name] for c in self._keys))
             groups[i] = number = self._numbers.setdefault(key, len(self._numbers))
@@ -303,14 +306,14 @@ class JobAggregator:
         self._headers: list[Report] = []
         self._by_size = True
 
-    def add(self, report: Report, who: RankProfile) -> None:
-        """Take in the rows of a profile."""
+    def add(self, report: Report, members: Mapping[str, RankProfile]) -> None:
+        """Take in the rows of one profile, the only one of `members`."""
         self._headers.append(replace(report, table=None))
         if report.table is None:
             return
         table = report.to_arrow()
-        # Several recordings of one process are of one rank.
-        number = self._who.setdefault(who.processes or who.label, len(self._who))
+        (who,) = members.values()
+        number = self._who.setdefault(who.key, len(self._who))
         ranks = table.column("rank").to_pylist() if "rank" in table.column_names else []
         ranks = [who.rank if rank is None else rank for rank in ranks or [None] * len(table)]
         names = [*(c.name for c in (*self._keys, *self._agreed)), *self._how]
@@ -399,6 +402,18 @@ class JobAggregator:
         values = ("count_all", f"{size}_max", f"{size}_min", *ends)
         names = (c.name for c in _columns_over_ranks(self._size))
         return {name: found[value] for name, value in zip(names, values, strict=True)}
+
+
+def are_ranks_of_one_job(profiles: Sequence[tuple[RankProfile, str]]) -> bool:
+    """Return whether profiles, each with its source, are known to be of different ranks of one job.
+
+    Recordings of one process are of one rank.
+    """
+    who_has: dict[int, Any] = {}
+    for who, _ in profiles:
+        if any(who_has.setdefault(rank, who.key) != who.key for rank in who.ranks):
+            return False
+    return all(who.ranks for who, _ in profiles) and len({source for _, source in profiles}) == 1
 
 
 def _how_to_combine(column: Column) -> str | None:
