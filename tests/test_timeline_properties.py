@@ -44,6 +44,7 @@ from nsysconv import Slice
 from nsysconv.report import MISSING
 from nsysconv.timeline import arrays, events, intervals
 from nsysconv.timeline.arrays import (
+    ROUND_ENDS,
     among,
     by_group,
     concatenate,
@@ -52,6 +53,7 @@ from nsysconv.timeline.arrays import (
     factorize,
     grouped_statistics,
     indices,
+    round_bucket,
     sort_by_group,
     sums,
 )
@@ -360,6 +362,16 @@ def test_sums_and_counts_are_exact(rows: list[tuple[int, int]]) -> None:
 def test_buckets(sizes: list[int]) -> None:
     expected = [0 if size < 1000 else 10 ** (len(str(size)) - 1) for size in sizes]
     assert decade(np.array(sizes, np.int64)).tolist() == expected
+
+
+@given(st.lists(st.one_of(st.integers(0, 2**62), st.integers(0, 120)), max_size=30))
+def test_round_buckets(lengths: list[int]) -> None:
+    ends = [0, *sorted(digit * 10**power for power in range(18) for digit in (1, 2, 5))]
+    assert ROUND_ENDS.tolist() == ends
+    found = round_bucket(np.array(lengths, np.int64)).tolist()
+    for length, place in zip(lengths, found, strict=True):
+        assert ends[place] <= length
+        assert place == len(ends) - 1 or length < ends[place + 1]
 
 
 # -- whole profiles

@@ -253,6 +253,19 @@ def _places(profile: Profile, ids: Array) -> Array:
     return np.searchsorted(profile.columns("range", ("id",))["id"], ids)
 
 
+def range_colors(profile: Profile, rows: Array) -> list[str | None]:
+    """Return the colors that the program gave ranges, by their places: `#rrggbb`; None: it gave none.
+
+    How opaque a color is to be is left out: programs leave that part 0.
+    """
+    if not len(rows):
+        return []
+    number, (colors,) = factorize(profile.columns("range", ("color",))["color"][rows])
+    profile.release("range", ("color",))
+    texts = [None if c == MISSING else f"#{c & 0xFFFFFF:06x}" for c in colors.tolist()]
+    return [texts[i] for i in number.tolist()]
+
+
 def own_text(profile: Profile, row: int) -> str:
     """Return the text of a range or a mark that has it in its own row, by its place."""
     own = profile.texts("range", "text")

@@ -414,6 +414,16 @@ def decade(values: Array) -> Array:
     return result
 
 
+ROUND_ENDS = np.array([0, *(n * 10**power for power in range(18) for n in (1, 2, 5))], np.int64)
+"""Ends of the buckets in which lengths are counted: 0, 1, 2, 5, 10, 20, 50, …, round in each unit."""
+
+
+def round_bucket(values: Array) -> Array:
+    """Return per value, none below 0, the place in ROUND_ENDS of the largest end that is not above it."""
+    result: Array = np.searchsorted(ROUND_ENDS, values, side="right") - 1
+    return result
+
+
 Number = int | float
 
 OVER_RANKS = ("min", "median", "max")

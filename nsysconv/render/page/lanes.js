@@ -238,16 +238,18 @@
     button.addEventListener("click", () => go(label.longest));
     return [element("p", { className: "tools" }, words, button), histogram(label, tile ? null : end - start)];
   }
+  // The end of the bucket of lengths that begins at 0, 1, 2, 5, 10, 20, 50 and so on.
+  const end_of = (bucket) => !bucket ? 1 : `${bucket}`.startsWith("2") ? bucket * 2.5 : bucket * 2;
   function histogram(label, own) {
     const lengths = label.lengths, most = lengths.reduce((top, n, i) => i % 2 ? Math.max(top, n) : top, 0);
     const bars = element("div", { className: "lengths" });
     bars.setAttribute("role", "img");
     const said = [];
     const low = lengths[0], high = lengths[lengths.length - 2];
-    for (let bucket = low; bucket <= high; bucket = bucket ? bucket * 2 : 1) {
+    for (let bucket = low; bucket <= high; bucket = end_of(bucket)) {
       const i = lengths.findIndex((n, place) => !(place % 2) && n === bucket), count = i < 0 ? 0 : lengths[i + 1];
-      const is_own = own !== null && own >= bucket && own < Math.max(bucket * 2, 1);
-      const words = `${count.toLocaleString("en")} of ${duration(bucket)} to ${duration(Math.max(bucket * 2, 1))}`;
+      const is_own = own !== null && own >= bucket && own < end_of(bucket);
+      const words = `${count.toLocaleString("en")} of ${duration(bucket)} to ${duration(end_of(bucket))}`;
       said.push(words + (is_own ? " (as this one)" : ""));
       const bar = element("i", { title: words, className: is_own ? "own" : "" });
       bar.style.height = `${Math.max(100 * count / most, count ? 8 : 0)}%`;
@@ -255,7 +257,7 @@
     }
     bars.setAttribute("aria-label", `By length: ${said.join("; ")}`);
     return element("div", { className: "by-length" }, element("span", { textContent: duration(low) }), bars,
-      element("span", { textContent: duration(high * 2) }));
+      element("span", { textContent: duration(end_of(high)) }));
   }
   function go(event) {
     pin(event);
@@ -439,6 +441,7 @@
 
   const colors = part("colors");
   if (!data.labels.some(({ kind }) => data.ids[kind] === "range")) colors.querySelector("[value=range]").remove();
+  if (!data.colors.length) colors.querySelector("[value=own]").remove();
   colors.addEventListener("change", () => { view.coloring = colors.value; redraw(); });
 
   box.hidden = false;

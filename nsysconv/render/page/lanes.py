@@ -72,7 +72,8 @@ def time_line(
     )
     yield '<label>Find <input type="search" id="lanes-search" autocomplete="off"></label>'
     yield '<label>Colors <select id="lanes-colors"><option value="class">by class</option>'
-    yield '<option value="name">by name</option><option value="range">by range</option></select></label>'
+    yield '<option value="name">by name</option><option value="range">by range</option>'
+    yield '<option value="own">NVTX colors</option></select></label>'
     yield '<span id="lanes-span"></span></p>'
     yield '<div class="over"><ul class="found" id="lanes-found"></ul></div>'
     yield '<div class="scroll" id="lanes-scroll"><div id="lanes-height">'
@@ -112,6 +113,7 @@ class _Data:
         pieces, tiles = (_columns(self._reports.get(name)) for name in account_lanes.REPORTS)
         self._account = pieces, tiles
         self._texts, self._labels, self._sorts = _Numbers(), _Numbers(), _Numbers()
+        self._colors = _Numbers()
         lanes: dict[Key, str] = {}
         for columns in (self._tiles, self._shown):
             for row in _rows(columns, *_LANE, "thread"):
@@ -157,6 +159,7 @@ class _Data:
             "parts": self._parts(first, last),
             "events": events,
             "sorts": [_SORT_WORDS.get(sort, sort.replace("_", " ")) for sort in self._sorts],
+            "colors": list(self._colors),
             "on_one_clock": not self._has_note("clocks-disagree"),
             "short": self._short_names(),
             "texts": [shorten(escaped(text or "-"), WHOLE) for text in self._texts],
@@ -220,11 +223,11 @@ class _Data:
         return levels
 
     def _events(self) -> dict[str, list[Any]]:
-        names = ("lane", "start", "dur", "label", "text", "sort", "id", "call")
+        names = ("lane", "start", "dur", "label", "text", "sort", "color", "id", "call")
         events: dict[str, list[Any]] = {name: [] for name in names}
-        wanted = ("kind", "start_ns", "dur_ns", "name", "group", "sort", "id", "call_id")
+        wanted = ("kind", "start_ns", "dur_ns", "name", "group", "sort", "color", "id", "call_id")
         for row in _rows(self._shown, *_LANE, *wanted):
-            kind, start, dur, name, group, sort, number, call = row[len(_LANE) :]
+            kind, start, dur, name, group, sort, color, number, call = row[len(_LANE) :]
             values = (
                 self._lanes[_key(*row[: len(_LANE)])],
                 start,
@@ -232,6 +235,7 @@ class _Data:
                 self._labels[kind, group],
                 -1 if name == group else self._texts[name],
                 -1 if sort is None or sort in _PLAIN_SORTS else self._sorts[sort],
+                -1 if color is None else self._colors[color],
                 number,
                 call or 0,
             )
@@ -243,22 +247,34 @@ class _Data:
         # By label: how many events, how long together, the longest, and their number by length.
         found: dict[str, list[Any]] = {
             name: []
-            for name in ("label", "class", "count", "sum", "id", "start", "dur", "lane", "lengths")
+            for name in (
+                "label",
+                "class",
+                "color",
+                "count",
+                "sum",
+                "id",
+                "start",
+                "dur",
+                "lane",
+                "lengths",
+            )
         }
         columns = _columns(self._reports.get("event_durations"))
         wanted = ("time_class", "bucket_min_ns", "event_count", "event_sum_ns", "max_id", "max_ns",
-                  "max_start_ns", *_PLACE)  # fmt: skip
+                  "max_start_ns", "color", *_PLACE)  # fmt: skip
         for label, found_rows in groupby(
             _rows(columns, "kind", "name", *wanted), lambda row: row[:2]
         ):
             buckets = [row[2:] for row in found_rows]
             longest = max(buckets, key=lambda bucket: bucket[5])
-            lane = self._lanes.get(_key(*(*longest[7:], label[0])))
+            lane = self._lanes.get(_key(*(*longest[8:], label[0])))
             if lane is None:
                 continue  # on a lane that is not drawn
             values = (
                 self._labels[label],
                 longest[0],
+                -1 if longest[7] is None else self._colors[longest[7]],
                 sum(bucket[2] for bucket in buckets),
                 sum(bucket[3] for bucket in buckets),
                 longest[4],

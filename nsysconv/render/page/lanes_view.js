@@ -7,11 +7,12 @@ const lanes_view = (() => {
 
   // By class: one of the account has one color, and kernels of one class are told apart by their shade; on the
   // CPU all is gray: calls the darkest, then operators, then ranges. By name: each has a color of its own, as
-  // far as there are any.
+  // far as there are any. Ranges may have the color that the program gave them; all else is then by class.
   const SHADES = [1, 0.82, 0.66];
   function color_of(label, data, paint, coloring) {
+    if (coloring === "own" && label.own) return drawing.apart(label.own, paint);
     const shade = SHADES[label.number % SHADES.length], kind = data.ids[label.kind];
-    if (coloring !== "class") return drawing.mix(paint.series[label.number % paint.series.length], paint.bg, shade);
+    if (coloring === "name" || coloring === "range") return drawing.mix(paint.series[label.number % paint.series.length], paint.bg, shade);
     if (label.kind < data.gpu) {
       const is_class = ["memcpy", "memset", "migration"].includes(kind);
       const plain = paint.of_class(label.class || (is_class ? kind : "computation"));
@@ -178,7 +179,7 @@ const lanes_view = (() => {
       if (same) name(same.text, same, from, y, reach);
       for (const event of events) {
         const left = even(x_of(event.start)), right = even(x_of(event.end));
-        const shade = view.coloring === "range" ? range_of(event, data) : event.label;
+        const shade = view.coloring === "range" ? range_of(event, data) : view.coloring === "own" && event.own || event.label;
         put(event.label, left, y, right - (right - left > 3 ? 0.5 : 0), ROW - 2, shade);
         name(event.text, event.label, left, y, right, shade);
       }
