@@ -88,7 +88,7 @@ def test_memory_in_use_is_a_lane_of_its_gpu(opened: Opened) -> None:
     found = labels(page)
     assert found[:3] == ["▾ GPU 0", "account", "stream 7"]
     assert found[3].endswith("memory")
-    top = page.evaluate("""[...document.querySelectorAll("#lanes-names span")].at(-1).offsetTop""")
+    top = page.evaluate("""[...document.querySelectorAll("#lanes-names .lane")].at(-1).offsetTop""")
     page.locator("#lanes-canvas").scroll_into_view_if_needed()
     box = page.locator("#lanes-canvas").bounding_box()
     assert box is not None

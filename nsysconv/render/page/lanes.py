@@ -14,11 +14,16 @@ from typing import Any
 from nsysconv.codes import TIME_CLASSES
 from nsysconv.document import Section
 from nsysconv.names import WHOLE, escaped, shorten
-from nsysconv.render.page import account_lanes
-from nsysconv.render.page.markup import LONGEST, amount, data_element, escape, rows, shortened_apart
-from nsysconv.report import Unit
+from nsysconv.render.page import account_lanes, counters
+from nsysconv.render.page.markup import LONGEST, data_element, escape, rows, shortened_apart
 
-REPORTS = ("timeline_tiles", "timeline_events", "event_durations", *account_lanes.REPORTS)
+REPORTS = (
+    "timeline_tiles",
+    "timeline_events",
+    "event_durations",
+    *account_lanes.REPORTS,
+    counters.REPORT,
+)
 """The reports that the time line is drawn from, by the names that they have without options."""
 
 _ON_GPU = ("kernel", "memcpy", "memset", "migration", "graph_launch")
@@ -43,6 +48,7 @@ _KEYS = (
     ("W S, + −, wheel with Ctrl", "zoom"),
     ("A D, ← →, drag with Shift", "move"),
     ("↑ ↓", "another lane"),
+    ("T, click on its name", "pin a lane on top"),
     ("N P", "next, previous event"),
     ("F", "all of the chosen or selected"),
     ("drag, M", "select a time: what was busy and what ran in it"),
@@ -57,7 +63,7 @@ Key = tuple[bool, int | None, int | None, int | None, int | None]
 
 def has_time_line(reports: Mapping[str, Section]) -> bool:
     """Return whether among reports by name there is what a time line is drawn from, with rows."""
-    drawn = (reports.get(name) for name in REPORTS[:2])
+    drawn = (reports.get(name) for name in (*REPORTS[:2], counters.REPORT))
     return any(report is not None and report.row_count for report in drawn)
 
 
@@ -124,7 +130,7 @@ class _Data:
         self._groups = _Numbers()
         self._of_group = [self._groups[_group_words(key)] for key in order]
         self._steps = _step_starts(steps)
-        self._counters = list(self._memory(memory))
+        self._counters = list(self._counted(memory))
 
     def as_dict(self) -> dict[str, Any]:
         """Return all that the script needs."""
@@ -165,23 +171,13 @@ class _Data:
             "texts": [shorten(escaped(text or "-"), WHOLE) for text in self._texts],
         }
 
-    def _memory(self, memory: Section | None) -> Iterator[dict[str, Any]]:
-        # What was in use over time, by GPU or process and kind of memory.
-        found = [row for row in rows(memory) if row["max_bytes"] is not None]
-        for (pid, device, kind), bins in groupby(
-            found, lambda r: (r["pid"], r["device_id"], r["memory"])
-        ):
-            of_bins = list(bins)
-            group = _group_words((device is None, pid, device, None, None))
-            yield {
-                "name": f"{group}: {kind} memory in use",
-                "tag": f"{kind} memory",
-                "group": self._groups[group],
-                "start": [row["start_ns"] for row in of_bins],
-                "dur": [row["dur_ns"] for row in of_bins],
-                "value": [row["max_bytes"] for row in of_bins],
-                "words": [amount(row["max_bytes"], Unit.BYTES) for row in of_bins],
-            }
+    def _counted(self, memory: Section | None) -> Iterator[dict[str, Any]]:
+        def group_words(pid: int | None, device: int | None) -> str:
+            return _group_words((device is None and pid is not None, pid, device, None, None))
+
+        metrics = self._reports.get(counters.REPORT)
+        for lane in counters.counter_lanes(memory, metrics, group_words):
+            yield {**lane, "group": self._groups[lane["group"]]}
 
     def idle_legend(self) -> list[tuple[str, str]]:
         """Return the classes of idle time that are drawn, in words."""
@@ -195,6 +191,8 @@ class _Data:
                 return report.slice["start_ns"], report.slice["end_ns"]
         # Tiles end after their events: where all events are there, these say when the time ends.
         drawn = (self._shown,) if self._has_all_events else (self._tiles, self._shown)
+        if not any(drawn):
+            drawn = (_columns(self._reports.get(counters.REPORT)),)
         edges = [_edges(columns) for columns in drawn if columns]
         return min(low for low, _ in edges), max(high for _, high in edges)
 
@@ -301,7 +299,7 @@ class _Data:
         # The times of which every event is there: of those asked for, until the last event where some
         # had no room.
         if not self._shown:
-            return []
+            return [] if self._tiles else [(first, last)]
         report = self._reports["timeline_events"]
         asked = report.name.partition(":parts=")[2]
         parts = [(first, last)]
