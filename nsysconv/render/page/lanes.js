@@ -291,6 +291,7 @@
     pin(event);
     fit(event.start, event.end);
     reveal(event);
+    if (status.getBoundingClientRect().top > innerHeight - 40) box.scrollIntoView({ block: "start" }); // what is said is in sight
     canvas.focus({ preventScroll: true }); // where N and P go on
   }
 
