@@ -32,12 +32,12 @@ from nsysconv.report import MISSING, Column, ProfileRef, Unit
 from nsysconv.timeline.annotations import START_END, shown_ranges
 from nsysconv.timeline.arrays import (
     ROUND_ENDS,
+    bucket_of,
     counts,
     factorize,
     grouped_percentiles,
     grouped_statistics,
     percent,
-    round_bucket,
     sums,
     take,
 )
@@ -112,7 +112,7 @@ def _histogram(timeline: Timeline, request: Request) -> ColumnValues:
     events = _of_names(_kernels(timeline, request), request, every=True)
     events = events.take(events.is_held)
     dur = events.dur
-    bucket = round_bucket(dur)
+    bucket = bucket_of(dur, ROUND_ENDS)
     rows = split_rows(timeline, request.split, events.device, events.pid, events.name, bucket)
     (names, buckets), number = rows.keys, counts(rows.row, len(rows))
     of_row, (places, _) = factorize(rows.place, names)

@@ -25,7 +25,7 @@ from nsysconv.queries.event_lanes import (
     lanes,
 )
 from nsysconv.report import Column, Unit
-from nsysconv.timeline.arrays import ROUND_ENDS, counts, distinct, factorize, round_bucket, sums
+from nsysconv.timeline.arrays import ROUND_ENDS, bucket_of, counts, distinct, factorize, sums
 from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.kernel_categories import communicates
 from nsysconv.timeline.timeline import Timeline
@@ -147,7 +147,7 @@ def _time_class(kind: int, is_communicating: bool) -> str | None:
 
 def _add(buckets: dict[tuple[int, int], _Bucket], lane: Lane, events: LaneEvents) -> None:
     dur = events.end - events.start
-    group, (label, of_length) = factorize(events.label, round_bucket(dur))
+    group, (label, of_length) = factorize(events.label, bucket_of(dur, ROUND_ENDS))
     size = len(label)
     count, time = counts(group, size), sums(group, dur, size)
     longest = np.full(size, -1, np.int64)
