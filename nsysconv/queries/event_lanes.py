@@ -181,7 +181,7 @@ def event_colors(timeline: Timeline, kinds: Sequence[str], ids: Array) -> list[s
     """Return the colors of events by their kinds and numbers; None but for ranges that have one."""
     result = np.full(len(ids), None, object)
     of_ranges = np.flatnonzero(np.array(kinds, object) == KINDS[_RANGE])
-    result[of_ranges] = range_colors(timeline.profile, ids[of_ranges] - 1)
+    result[of_ranges] = range_colors(timeline, ids[of_ranges] - 1)
     return list(result)
 
 
