@@ -215,8 +215,7 @@ def test_many_metrics_are_off_until_they_are_asked_for(opened: Opened) -> None:
 def test_a_log_of_samples_alone_has_a_time_line(opened: Opened) -> None:
     page = opened(rendered(api.page(FIXTURES / "nvidia_smi" / "query.csv")))
     found = labels(page)
-    assert found[:2] == ["\u25be GPU 0", "+6 metrics"]
-    page.locator("#lanes-names .metrics").first.click()
+    assert found[:4] == ["\u25be GPU 0", "\u22126 metrics", "clocks.current.sm", "memory.used"]
     page.mouse.move(*at(page, 0.1, 32 + 22 + 22 + 35 * 2 + 10))
     assert said(page)[0].startswith("GPU 0: power.draw: 60 W for ")
     page.locator("#lanes-canvas").focus()

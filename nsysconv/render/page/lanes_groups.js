@@ -14,7 +14,7 @@ const lanes_groups = (() => {
       const plain = group.lanes.filter((lane) => !lane.account && !lane.counter), most = Math.max(...plain.map(busy), 1);
       for (const lane of plain) lane.is_quiet = plain.length > MANY && busy(lane) < QUIET * most;
       group.metrics = group.lanes.filter((lane) => lane.is_metric);
-      group.is_measured = group.metrics.length <= MANY_METRICS;
+      group.is_measured = group.metrics.length <= MANY_METRICS || group.metrics.length === group.lanes.length;
     }
     return groups.filter((group) => group.lanes.length);
   }
