@@ -152,6 +152,7 @@ class Range(NamedTuple):
     pid: int = PID
     domain: int = 0
     end_tid: int | None = None
+    color: int | None = None
 
 
 class Operator(NamedTuple):
@@ -319,12 +320,12 @@ class Memory(NamedTuple):
 
 
 class Metric(NamedTuple):
-    """A hardware counter, measured over executions of a kernel."""
+    """A hardware counter, measured over executions of a kernel, or with a start sampled then."""
 
     name: str
     kernel: str | None
     value: float
-    start: None = None
+    start: int | None = None
     end: None = None
     pid: int = PID
     device: int | None = 0
@@ -352,7 +353,8 @@ _SAME_NAME = {"forward_thread": "forward_thread", "correlation": "correlation_id
               "allocated": "allocated_bytes", "reserved": "reserved_bytes",
               "occupancy": "occupancy_pct", "address": "address", "domain": "domain_id",
               "graph": "graph_exec_id", "node": "graph_node_id", "original": "original_graph_node_id",
-              "end_tid": "end_tid", "tag": "tag", "remote": "remote_rank", "root": "root_rank",
+              "end_tid": "end_tid", "color": "color", "tag": "tag",
+              "remote": "remote_rank", "root": "root_rank",
               "received": "recv_bytes", "number": "count", "line": "source_line",
               "communicator": "communicator_id", "sequence": "sequence_number",
               "in_elements": "in_elements", "out_elements": "out_elements", "group_size": "group_size",

@@ -25,6 +25,9 @@ def kernels(name: str, *times: tuple[int, int], **where: Any) -> list[Kernel]:
     return [Kernel(start, end, name=name, **where) for start, end in times]
 
 
+ENDS = (0, *(digit * 10**power for power in range(9) for digit in (1, 2, 5)))
+
+
 # docs/definitions/events.md, Distributions.
 LENGTHS = kernels("f", (0, 3), (10, 14), (20, 26), (30, 37), (40, 60))
 
@@ -34,9 +37,9 @@ def test_the_histogram_of_the_documentation() -> None:
     columns = ("name", "bucket_min_ns", "kernel_count", "kernel_sum_ns", "bucket_pct", "med_ns", "p90_ns",
                "p99_ns")  # fmt: skip
     assert [picked(row, *columns) for row in rows] == [
-        ("f", 2, 1, 3, 20.0, 6.0, 20, 20),
-        ("f", 4, 3, 17, 60.0, 6.0, 20, 20),
-        ("f", 16, 1, 20, 20.0, 6.0, 20, 20),
+        ("f", 2, 2, 7, 40.0, 6.0, 20, 20),
+        ("f", 5, 2, 13, 40.0, 6.0, 20, 20),
+        ("f", 20, 1, 20, 20.0, 6.0, 20, 20),
         ("g", 0, 1, 0, 50.0, 0.5, 1, 1),
         ("g", 1, 1, 1, 50.0, 0.5, 1, 1),
     ]
@@ -58,13 +61,13 @@ def test_a_histogram_of_chosen_names_of_a_slice_and_by_device() -> None:
         answers("cuda_gpu_kern_hist:name=(", *events)
     # A kernel that the slice cuts counts whole, and statistics are of the slice.
     (row,) = answers("cuda_gpu_kern_hist:name=f", *events, time=(50, 60))
-    assert picked(row, "bucket_min_ns", "kernel_count", "med_ns") == (16, 1, 20.0)
+    assert picked(row, "bucket_min_ns", "kernel_count", "med_ns") == (20, 1, 20.0)
     rows = answers("cuda_gpu_kern_hist:name=f", *events, split="device")
     assert [picked(row, "device_id", "bucket_min_ns", "bucket_pct", "p99_ns") for row in rows] == [
-        (0, 2, 20.0, 20), (0, 4, 60.0, 20), (0, 16, 20.0, 20), (1, 2, 100.0, 2)]  # fmt: skip
+        (0, 2, 40.0, 20), (0, 5, 40.0, 20), (0, 20, 20.0, 20), (1, 2, 100.0, 2)]  # fmt: skip
     over = answers("cuda_gpu_kern_hist:name=f", *events)[0]
     assert picked(over, "bucket_min_ns", "kernel_count", "device_count", "device_max_sum_ns") == (
-        2, 2, 2, 3)  # fmt: skip
+        2, 3, 2, 7)  # fmt: skip
 
 
 # docs/definitions/events.md, Pace: of two ranks.
@@ -156,7 +159,7 @@ def test_slow_versions_agree(planted: list[tuple[str, int, int, int, int]]) -> N
     of_name: dict[str, list[int]] = defaultdict(list)
     lanes: dict[Any, list[tuple[int, int]]] = defaultdict(list)
     for name, pid, device, start, dur in planted:
-        buckets[name, 1 << (dur.bit_length() - 1) if dur else 0].append(dur)
+        buckets[name, max(end for end in ENDS if end <= dur)].append(dur)
         of_name[name].append(dur)
         lanes[name, pid, device].append((start, dur))
     expected = []

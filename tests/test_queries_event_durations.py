@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_store import Call, Kernel, Memcpy, Operator, Range, Row, answers, opened
 
+ENDS = [0, *(int(f"{digit}{'0' * power}") for power in range(9) for digit in (1, 2, 5))]
 SHOWN = ("kind", "name", "bucket_min_ns", "event_count", "event_sum_ns", "max_id", "max_start_ns")
 
 
@@ -19,14 +20,14 @@ def durations(*rows: Row, **options: Any) -> list[tuple[Any, ...]]:
 def test_events_are_counted_by_name_and_length() -> None:
     rows = (
         Kernel(10, 14, name="a"),  # kernel:1
-        Kernel(20, 27, name="a"),  # kernel:2, the longest of 4 to 7 ns
-        Kernel(30, 38, name="a"),
+        Kernel(20, 27, name="a"),  # kernel:2
+        Kernel(30, 38, name="a"),  # kernel:3, the longest of 5 to 9 ns
         Kernel(40, 40, name="b"),
         Memcpy(50, 51, direction="HtoD"),
     )
     assert durations(*rows) == [
-        ("kernel", "a", 4, 2, 11, 2, 20),
-        ("kernel", "a", 8, 1, 8, 3, 30),
+        ("kernel", "a", 2, 1, 4, 1, 10),
+        ("kernel", "a", 5, 2, 15, 3, 30),
         ("kernel", "b", 0, 1, 0, 4, 40),
         ("memcpy", "[memcpy HtoD]", 1, 1, 1, 1, 50),
     ]
@@ -56,7 +57,7 @@ def test_ranges_and_operators_are_of_their_group() -> None:
         Operator(10, 12, "aten::mul"),
     )
     assert [row[:4] for row in durations(*rows)[1:]] == [
-        ("range", "aten::add", 8, 2),
+        ("range", "aten::add", 10, 2),
         ("operator", "aten::mul", 2, 1),
     ]
 
@@ -78,10 +79,11 @@ def test_buckets_equal_a_count_of_the_events(events: list[tuple[int, int, str, i
         listed = profile.report("timeline_events").rows()
         found = profile.report("event_durations").rows()
     assert sum(row["event_count"] for row in found) == len(events)
+    assert {row["bucket_min_ns"] for row in found} <= set(ENDS)
     for row in found:
         low = row["bucket_min_ns"]
         mine = [e for e in listed if e["name"] == row["name"]
-                and low <= e["dur_ns"] < max(2 * low, 1)]  # fmt: skip
+                and low <= e["dur_ns"] < next(end for end in ENDS if end > low)]  # fmt: skip
         longest = max(mine, key=lambda event: (event["dur_ns"], -event["start_ns"]))
         assert row["event_count"] == len(mine)
         assert row["event_sum_ns"] == sum(event["dur_ns"] for event in mine)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import NSYS
 from small_store import (
     PID,
     STREAM,
@@ -26,6 +27,7 @@ from small_store import (
     write,
 )
 
+import nsysconv
 from nsysconv import api
 from nsysconv.errors import UsageError
 
@@ -203,3 +205,34 @@ def test_with_what_launched_it_and_what_that_lies_in() -> None:
 def test_parts_that_are_no_times_are_an_error(parts: str) -> None:
     with opened(*ROWS) as profile, pytest.raises(UsageError, match="parts="):
         profile.report(f"timeline_events:parts={parts}")
+
+
+# -- colors
+
+
+def test_a_range_has_the_color_that_the_program_gave_it() -> None:
+    """Of ARGB the first byte, which says how opaque a color is, is often 0."""
+    rows = (Kernel(0, 5, name="gemm"), Range(0, 9, "a", color=0xFF76B900), Range(1, 2, "b", color=0xFF),
+            Range(3, 4, "b"), Range(4, 5, "c", color=0))  # fmt: skip
+    found = [(row["kind"], row["name"], row["color"]) for row in answers("timeline_events", *rows)]
+    assert found == [
+        ("range", "a", "#76b900"),
+        ("kernel", "gemm", None),
+        ("range", "b", "#0000ff"),
+        ("range", "b", None),
+        ("range", "c", "#000000"),
+    ]
+    by_name = {(row["kind"], row["name"]): row["color"] for row in answers("event_durations", *rows)}
+    assert by_name["range", "a"] == "#76b900"
+    assert by_name["range", "b"] == "#0000ff"  # of equally long ones the earliest's
+    assert by_name["kernel", "gemm"] is None
+
+
+@pytest.mark.parametrize("report", ["timeline_events", "event_durations"])
+def test_colors_are_the_same_in_place_and_in_a_store(report: str, tmp_path: Path) -> None:
+    file, store = NSYS / "ranges-3.28.1.sqlite", tmp_path / "run.db"
+    nsysconv.import_files([file], store)
+    in_place, stored = ([row["color"] for row in nsysconv.report_on(target, report)[0].rows()]
+                        for target in (file, store))  # fmt: skip
+    assert in_place == stored
+    assert set(in_place) == {"#76b900", None}  # the blue one is a mark

@@ -104,7 +104,8 @@ def test_all_columns_are_shown_on_request(opened: Opened) -> None:
 
 def test_tab_reaches_everything(opened: Opened) -> None:
     page = opened()
-    every = "a[href], button, input, summary, [tabindex='0']"
+    # Lanes are pinned by a key of the time line: their names would be a long way.
+    every = "a[href], button:not([tabindex='-1']), input, summary, [tabindex='0']"
     wanted: int = page.evaluate(
         f"""() => {{ let n = 0; for (const e of document.querySelectorAll("{every}"))
         if (e.checkVisibility({{visibilityProperty: true}})) e.dataset.wanted = ++n; return n; }}"""

@@ -56,6 +56,7 @@ PAGES = {
     "kineto": _of_file("kineto/basic-2.13.json"),
     "totals": _of_file("nvprof_log/basic-summary.csv"),
     "metrics": _of_file("nvprof_log/odd-metrics.csv"),
+    "samples": _of_file("nvidia_smi/query.csv"),
     "ranks": _ranks,
     "diff": _diff,
     "hostile": _hostile,
@@ -84,6 +85,8 @@ def test_nothing_serious_is_found(opened: Opened, axe: str, made: str, scheme: s
         for (const each of document.querySelectorAll("details")) each.open = true;
         for (const each of document.querySelectorAll(".tools button[aria-expanded=false]")) each.click();
         for (const each of document.querySelectorAll(".tools input[type=checkbox]")) each.click();
+        for (const each of document.querySelectorAll("#lanes-names .metrics")) each.click();
+        document.querySelector("#lanes-names .lane")?.click();
     }""")
     page.evaluate(axe)
     run = "axe.run({resultTypes: ['violations']}).then(found => found.violations)"

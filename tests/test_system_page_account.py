@@ -323,6 +323,20 @@ KERNELS = tuple(
 )  # fmt: skip
 
 
+def test_what_is_said_of_a_found_event_is_in_sight(opened: Opened) -> None:
+    """Even where the field was at the lower edge of the window."""
+    page = opened(
+        (*(Kernel(i * 10, i * 10 + 5, name="gemm", stream=i) for i in range(1, 20)),),
+        viewport={"width": 1200, "height": 700},
+    )
+    page.evaluate("scrollTo(0, document.getElementById('lanes').offsetTop - innerHeight + 60)")
+    page.locator("#lanes-search").fill("gemm")
+    page.locator("#lanes-found li:not(.steps) button").first.click()
+    said = page.locator("#lanes-event p").first.bounding_box()
+    assert said is not None
+    assert 0 <= said["y"] < 700 - 20
+
+
 def test_what_is_found_has_labels_that_differ_and_lies_over_the_picture(opened: Opened) -> None:
     page = opened(KERNELS)
     before = page.locator("#lanes-canvas").bounding_box()

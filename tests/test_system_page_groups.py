@@ -5,10 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
 from browser_pages import Opened, browser, file, opened, pytestmark
-from small_store import Call, Kernel, Memory, Range, Row
+from pages import rendered
+from small_store import Call, Kernel, Memory, Range, Row, write
 from test_system_page_account import color_of, colors
 from test_system_page_lanes import go, said
+
+from nsysconv import api
+from nsysconv.api import html_report
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -83,7 +88,7 @@ def test_memory_in_use_is_a_lane_of_its_gpu(opened: Opened) -> None:
     found = labels(page)
     assert found[:3] == ["▾ GPU 0", "account", "stream 7"]
     assert found[3].endswith("memory")
-    top = page.evaluate("""[...document.querySelectorAll("#lanes-names span")].at(-1).offsetTop""")
+    top = page.evaluate("""[...document.querySelectorAll("#lanes-names .lane")].at(-1).offsetTop""")
     page.locator("#lanes-canvas").scroll_into_view_if_needed()
     box = page.locator("#lanes-canvas").bounding_box()
     assert box is not None
@@ -121,6 +126,46 @@ def test_colors_are_by_class_by_name_or_by_range(opened: Opened) -> None:
     assert by_range[0] != by_range[1]
     page.locator("#lanes-colors").select_option("class")
     assert seen() == by_class
+
+
+def rgb(number: int) -> tuple[int, ...]:
+    return number >> 16, number >> 8 & 255, number & 255
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_ranges_have_the_colors_that_the_program_gave_them(opened: Opened, scheme: str) -> None:
+    """One that nobody could see on the page's ground is mixed with gray."""
+    rows = (
+        Range(0, 250, "forward", color=0xFF76B900), Range(250, 500, "backward", color=0x00804000),
+        Range(500, 750, "optimizer", color=0xFFFFFF if scheme == "light" else 0x0D1117),
+        Range(750, 1000, "other"), Kernel(0, 1000),
+    )  # fmt: skip
+    page = opened(rows, color_scheme=scheme)
+    thread = 32 + 22 + 39 + 22 + 22 + 8
+
+    def seen(share: float) -> set[tuple[int, ...]]:
+        return colors(page, share, thread, 2, 2)
+
+    by_class = [seen(share) for share in (0.2, 0.45, 0.7, 0.95)]
+    stream = colors(page, 0.7, thread - 44, 2, 2)
+    page.locator("#lanes-colors").select_option(label="NVTX colors")
+    assert seen(0.2) == {rgb(0x76B900)}
+    assert seen(0.45) == {rgb(0x804000)}
+    assert seen(0.7) not in ({rgb(0xFFFFFF)}, {rgb(0x0D1117)}, by_class[2])
+    assert seen(0.95) == by_class[3]
+    assert colors(page, 0.7, thread - 44, 2, 2) == stream
+
+
+def test_tiles_of_ranges_have_the_color_of_their_name(opened: Opened, tmp_path: Path) -> None:
+    rows: list[Row] = [Kernel(at, at + 900) for at in range(0, 200_000, 1000)]
+    rows += [Range(at, at + 990, "work", color=0x804000) for at in range(0, 200_000, 1000)]
+    write(tmp_path / "long.db", *rows)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(html_report, "MOST_EVENTS", 20)
+        page = opened(rendered(api.page(tmp_path / "long.db")))
+    page.locator("#lanes-colors").select_option("own")
+    thread = 32 + 22 + 39 + 22 + 22 + 12
+    assert rgb(0x804000) in colors(page, 0.5, thread, 6, 4)
 
 
 def test_steps_are_lines_of_the_time_line(opened: Opened) -> None:

@@ -234,13 +234,13 @@ def test_an_event_without_a_call_says_no_more_than_is_recorded(lines: Page) -> N
 def test_others_of_the_name_by_length_with_this_one_marked(lines: Page) -> None:
     go(lines, "event=kernel:3")
     bars = lines.locator(".lengths i")
-    # 1000 ns lie in the bucket from 512, 2500 in that from 2048; nothing from 1024.
+    # Ends are round: 1000 ns lie in the bucket from 1 µs, 2500 in that from 2 µs.
     assert [bars.nth(i).get_attribute("title") for i in range(bars.count())] == [
-        "1 of 512 ns to 1.024 µs",
-        "0 of 1.024 µs to 2.048 µs",
-        "1 of 2.048 µs to 4.096 µs",
+        "1 of 1 µs to 2 µs",
+        "1 of 2 µs to 5 µs",
     ]
-    assert [bars.nth(i).get_attribute("class") for i in range(3)] == ["own", "", ""]
+    assert [bars.nth(i).get_attribute("class") for i in range(2)] == ["own", ""]
+    assert lines.locator(".by-length > span").all_inner_texts() == ["1 µs", "5 µs"]
     lines.locator("#lanes-event button", has_text="show the longest").click()
     assert said(lines)[0].endswith("gemm, 2.5 µs from 1,500 ns")
 

@@ -44,11 +44,13 @@ from nsysconv import Slice
 from nsysconv.report import MISSING
 from nsysconv.timeline import arrays, events, intervals
 from nsysconv.timeline.arrays import (
+    DECADES,
+    ROUND_ENDS,
     among,
+    bucket_of,
     by_group,
     concatenate,
     counts,
-    decade,
     factorize,
     grouped_statistics,
     indices,
@@ -359,7 +361,18 @@ def test_sums_and_counts_are_exact(rows: list[tuple[int, int]]) -> None:
 @given(st.lists(st.integers(0, 10**17), max_size=9))
 def test_buckets(sizes: list[int]) -> None:
     expected = [0 if size < 1000 else 10 ** (len(str(size)) - 1) for size in sizes]
-    assert decade(np.array(sizes, np.int64)).tolist() == expected
+    assert DECADES[bucket_of(np.array(sizes, np.int64), DECADES)].tolist() == expected
+    assert bucket_of(np.array([MISSING]), DECADES).tolist() == [-1]
+
+
+@given(st.lists(st.one_of(st.integers(0, 2**62), st.integers(0, 120)), max_size=30))
+def test_round_buckets(lengths: list[int]) -> None:
+    ends = [0, *sorted(digit * 10**power for power in range(18) for digit in (1, 2, 5))]
+    assert ROUND_ENDS.tolist() == ends
+    found = bucket_of(np.array(lengths, np.int64), ROUND_ENDS).tolist()
+    for length, place in zip(lengths, found, strict=True):
+        assert ends[place] <= length
+        assert place == len(ends) - 1 or length < ends[place + 1]
 
 
 # -- whole profiles

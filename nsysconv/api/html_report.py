@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -39,6 +40,7 @@ from nsysconv.timeline.steps import steps
 TIME_LINE = queries.ENTRIES["timeline_tiles"].page[0]
 _OVER_TIME = queries.ENTRIES["utilization_over_time"].beside[0]
 _BINS = queries.parse_spec(_OVER_TIME).options["bins"]
+_METRICS = queries.ENTRIES["metrics_over_time"].page[0]
 _HELD_BY_OPERATORS = "memory:by=operator"
 
 PAGE = tuple(spec for entry in queries.ENTRIES.values() for spec in entry.page)
@@ -56,6 +58,8 @@ MOST_EVENTS = 50_000
 MOST_TILES = 150_000
 MOST_GAPS = 2000
 """The longest gaps are drawn singly, wherever they are."""
+MOST_SAMPLED = 60_000
+"""Bins of all sampled metrics together."""
 MOST_LENGTHS = 10_000
 """Rows of `event_durations`: a few of each name."""
 
@@ -274,6 +278,7 @@ _MOST_ROWS = {
     _EVENTS: MOST_EVENTS,
     "timeline_tiles": MOST_TILES,
     "event_durations": MOST_LENGTHS,
+    "metrics_over_time": MOST_SAMPLED,
 }
 
 
@@ -314,6 +319,8 @@ def _with_fewer_bins(
     devices = len(profiles) * len(profile.timeline.devices)
     bins = min(max(_MOST_BINS // max(devices, 1), _FEWEST_BINS), _BINS)
     fewer = {_OVER_TIME: f"utilization_over_time:bins={bins}", TIME_LINE: _tiles(profile)}
+    if _METRICS in specs:
+        fewer[_METRICS] = _sampled(profile)
     return [fewer.get(spec, spec) for spec in specs]
 
 
@@ -322,6 +329,16 @@ def _tiles(profile: OpenProfile) -> str:
     # 16,384.
     power = _power(profile)
     return f"timeline_tiles:bins={FACTOR**power}:levels={power - 1}"
+
+
+def _sampled(profile: OpenProfile) -> str:
+    # No more bins than there are samples of a metric, or most would be empty.
+    table, asked = "metric_sample", queries.parse_spec(_METRICS).options
+    series = profile.profile.distinct(table, ("device_id", "name_id"))
+    count = math.prod(max(len(ids), 1) for ids in series.values())
+    samples = profile.profile.row_count(table) // count
+    bins = max(min(asked["bins"], MOST_SAMPLED // count, samples), _FEWEST_BINS)
+    return f"metrics_over_time:bins={bins}:window={asked['window']}"
 
 
 def _power(profile: OpenProfile) -> int:

@@ -31,6 +31,8 @@ from nsysconv.regex import regular_expression
 from nsysconv.report import MISSING, Column, ProfileRef, Unit
 from nsysconv.timeline.annotations import START_END, shown_ranges
 from nsysconv.timeline.arrays import (
+    ROUND_ENDS,
+    bucket_of,
     counts,
     factorize,
     grouped_percentiles,
@@ -85,8 +87,8 @@ _HISTOGRAM = (
     Column(
         "bucket_min_ns",
         Unit.NS,
-        "Lower limit of the bucket: executions of at least this duration and less than twice "
-        "that (0, 1, 2, 4, …).",
+        "Lower limit of the bucket: executions of at least this duration and below the next bucket "
+        "(0, 1, 2, 5, 10, 20, 50, …).",
         key=True,
     ),
     count_column("kernel_count", "Number of executions."),
@@ -110,10 +112,9 @@ def _histogram(timeline: Timeline, request: Request) -> ColumnValues:
     events = _of_names(_kernels(timeline, request), request, every=True)
     events = events.take(events.is_held)
     dur = events.dur
-    # The power is the exponent of the least power of two above the duration.
-    power = np.frexp(dur.astype(np.float64))[1]
-    rows = split_rows(timeline, request.split, events.device, events.pid, events.name, power)
-    (names, powers), number = rows.keys, counts(rows.row, len(rows))
+    bucket = bucket_of(dur, ROUND_ENDS)
+    rows = split_rows(timeline, request.split, events.device, events.pid, events.name, bucket)
+    (names, buckets), number = rows.keys, counts(rows.row, len(rows))
     of_row, (places, _) = factorize(rows.place, names)
     group, count = take(of_row, rows.row), len(places)
     of_name = grouped_statistics(group, dur, count)
@@ -122,7 +123,7 @@ def _histogram(timeline: Timeline, request: Request) -> ColumnValues:
         "rank": rows.rank,
         "device_id": rows.device_id,
         "name": [events.names[i] for i in names.tolist()],
-        "bucket_min_ns": np.where(powers > 0, 1 << np.maximum(powers - 1, 0), 0),
+        "bucket_min_ns": ROUND_ENDS[buckets],
         "kernel_count": number,
         "bucket_pct": percent(number, of_name.count[of_row]),
         "kernel_sum_ns": sums(rows.row, dur, len(rows)),
@@ -131,7 +132,7 @@ def _histogram(timeline: Timeline, request: Request) -> ColumnValues:
         "p99_ns": p99[of_row],
         **rows.spread(dur),
     }
-    return rows_at(values, np.lexsort((powers, rows.place, names, -of_name.total[of_row])))
+    return rows_at(values, np.lexsort((buckets, rows.place, names, -of_name.total[of_row])))
 
 
 CUDA_GPU_KERN_HIST = Query(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,18 +12,20 @@ from nsysconv.codes import COMMUNICATION
 from nsysconv.queries.columns import PROFILE, count_column, duration_column, key_column, sum_column
 from nsysconv.queries.contract import Array, Query, Request, Result
 from nsysconv.queries.event_lanes import (
+    COLOR,
     KIND,
     KINDS,
     Labels,
     Lane,
     LaneEvents,
+    event_colors,
     event_ids,
     kernel_ids_of,
     labels,
     lanes,
 )
 from nsysconv.report import Column, Unit
-from nsysconv.timeline.arrays import counts, distinct, factorize, sums
+from nsysconv.timeline.arrays import ROUND_ENDS, bucket_of, counts, distinct, factorize, sums
 from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.kernel_categories import communicates
 from nsysconv.timeline.timeline import Timeline
@@ -42,8 +44,8 @@ COLUMNS = (
     Column(
         "bucket_min_ns",
         Unit.NS,
-        "Lower limit of the bucket: events of at least this duration and less than twice that "
-        "(0, 1, 2, 4, …).",
+        "Lower limit of the bucket: events of at least this duration and below the next bucket "
+        "(0, 1, 2, 5, 10, 20, 50, …).",
         key=True,
     ),
     count_column("event_count", "Number of events."),
@@ -69,6 +71,7 @@ COLUMNS = (
     Column(
         "tid", Unit.ID, "Thread of the longest event; null: on a GPU, or not recorded.", brief=False
     ),
+    replace(COLOR, doc="Color that the program gave the longest event, `#rrggbb`; null: none."),
 )
 
 
@@ -94,28 +97,31 @@ def compute(timeline: Timeline, request: Request) -> Result:
     kinds = named.kinds.tolist()
     order = sorted(buckets, key=lambda key: (kinds[key[0]], -total[key[0]], key))
     shown = [
-        (label, power, buckets[label, power]) for label, power in order[: request.limit or None]
+        (label, place, buckets[label, place]) for label, place in order[: request.limit or None]
     ]
     talking = _communicating(timeline, request, named)
     lanes_of = [bucket.lane for *_, bucket in shown]
+    shown_kinds = [KINDS[kinds[label]] for label, *_ in shown]
+    longest = event_ids(
+        timeline,
+        named.kinds[[label for label, *_ in shown]],
+        np.array([bucket.place for *_, bucket in shown], np.int64),
+    )
     values: dict[str, Any] = {
-        "kind": [KINDS[kinds[label]] for label, *_ in shown],
+        "kind": shown_kinds,
         "name": [named.texts[label] for label, *_ in shown],
         "time_class": [_time_class(kinds[label], label in talking) for label, *_ in shown],
-        "bucket_min_ns": [1 << (power - 1) if power else 0 for _, power, _ in shown],
+        "bucket_min_ns": ROUND_ENDS[[place for _, place, _ in shown]],
         "event_count": [bucket.count for *_, bucket in shown],
         "event_sum_ns": [bucket.time for *_, bucket in shown],
-        "max_id": event_ids(
-            timeline,
-            named.kinds[[label for label, *_ in shown]],
-            np.array([bucket.place for *_, bucket in shown], np.int64),
-        ),
+        "max_id": longest,
         "max_ns": [bucket.longest for *_, bucket in shown],
         "max_start_ns": [bucket.start for *_, bucket in shown],
         "pid": [lane.pid for lane in lanes_of if lane],
         "device_id": [lane.device for lane in lanes_of if lane],
         "stream_id": [lane.stream for lane in lanes_of if lane],
         "tid": [lane.tid for lane in lanes_of if lane],
+        "color": event_colors(timeline, shown_kinds, longest),
     }
     return Result(values, len(order))
 
@@ -141,18 +147,16 @@ def _time_class(kind: int, is_communicating: bool) -> str | None:
 
 def _add(buckets: dict[tuple[int, int], _Bucket], lane: Lane, events: LaneEvents) -> None:
     dur = events.end - events.start
-    # The power is the exponent of the least power of two above the duration.
-    _, power = np.frexp(dur.astype(np.float64))
-    group, (label, powers) = factorize(events.label, power)
+    group, (label, of_length) = factorize(events.label, bucket_of(dur, ROUND_ENDS))
     size = len(label)
     count, time = counts(group, size), sums(group, dur, size)
     longest = np.full(size, -1, np.int64)
     np.maximum.at(longest, group, dur)
     first = _first_of(group, dur == longest[group], size)
-    rows = zip(label.tolist(), powers.tolist(), count.tolist(), time.tolist(), longest.tolist(),
+    rows = zip(label.tolist(), of_length.tolist(), count.tolist(), time.tolist(), longest.tolist(),
                events.start[first].tolist(), events.place[first].tolist(), strict=True)  # fmt: skip
-    for of_label, of_power, number, spent, most, start, place in rows:
-        bucket = buckets[of_label, of_power]
+    for of_label, length, number, spent, most, start, place in rows:
+        bucket = buckets[of_label, length]
         bucket.count += number
         bucket.time += spent
         # Among equally long events the earliest counts, then the event of the first lane.

@@ -23,7 +23,13 @@ from nsysconv.queries.columns import (
 )
 from nsysconv.queries.contract import Array, Request
 from nsysconv.report import MISSING, Column, Unit
-from nsysconv.timeline.annotations import operators, ranges, shown_operators, shown_ranges
+from nsysconv.timeline.annotations import (
+    operators,
+    range_colors,
+    ranges,
+    shown_operators,
+    shown_ranges,
+)
 from nsysconv.timeline.arrays import Columns, by_group, distinct, factorize, indices, take
 from nsysconv.timeline.events import EVENT_KINDS, ApiCalls, GpuOps, OpKind, Spans
 from nsysconv.timeline.idle import GAP, gap_of_number
@@ -49,6 +55,12 @@ LANE_COLUMNS = (
     Column("stream_id", Unit.ID, "Stream; null: not on a GPU, or not recorded.", key=True),
     Column("tid", Unit.ID, "Thread; null: on a GPU, or not recorded.", key=True),
     Column("thread", Unit.TEXT, "Name of the thread.", brief=False),
+)
+COLOR = Column(
+    "color",
+    Unit.TEXT,
+    "Color that the program gave the range, `#rrggbb`; null: none.",
+    brief=False,
 )
 KIND = key_column(
     "kind",
@@ -163,6 +175,14 @@ def event_ids(timeline: Timeline, kinds: Array, places: Array) -> Array:
     if of_calls.any():  # whose places are those in Timeline.calls
         ids[of_calls] = timeline.calls.row[places[of_calls]] + 1
     return ids
+
+
+def event_colors(timeline: Timeline, kinds: Sequence[str], ids: Array) -> list[str | None]:
+    """Return the colors of events by their kinds and numbers; None but for ranges that have one."""
+    result = np.full(len(ids), None, object)
+    of_ranges = np.flatnonzero(np.array(kinds, object) == KINDS[_RANGE])
+    result[of_ranges] = range_colors(timeline, ids[of_ranges] - 1)
+    return list(result)
 
 
 def event_time(timeline: Timeline, event: str) -> tuple[int, int] | None:

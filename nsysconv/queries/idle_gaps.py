@@ -27,7 +27,16 @@ from nsysconv.queries.contract import ColumnValues, Query, Request, Result
 from nsysconv.queries.split import BY_SPLIT, DeviceSums, spread_columns
 from nsysconv.report import MISSING, Column, Unit
 from nsysconv.timeline import host_activity, idle
-from nsysconv.timeline.arrays import Array, blocks, counts, decade, distinct, factorize, sums
+from nsysconv.timeline.arrays import (
+    DECADES,
+    Array,
+    blocks,
+    bucket_of,
+    counts,
+    distinct,
+    factorize,
+    sums,
+)
 from nsysconv.timeline.dependencies import Waits, blocked_by
 from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.timeline import Timeline
@@ -299,15 +308,15 @@ IDLE_SUMMARY = Query(columns=_SUMMARY_COLUMNS, compute=_summary)
 
 
 def _add_buckets(rows: DeviceSums, timeline: Timeline, device_gaps: idle.Gaps) -> None:
-    group, (bucket,) = factorize(decade(device_gaps.dur))
-    count = len(bucket)
+    group, (place,) = factorize(bucket_of(device_gaps.dur, DECADES))
+    count, bucket = len(place), DECADES[place]
     in_parts = np.zeros((len(idle.PARTS) + 1, count), np.int64)
     for block in blocks(len(device_gaps)):
         here = device_gaps.take(block)
         parts = idle.parts(timeline, here)
         blocked = blocked_by(timeline, here, parts).time
-        for place, spent in enumerate((*parts, blocked)):
-            in_parts[place] += sums(group[block], spent, count)
+        for part, spent in enumerate((*parts, blocked)):
+            in_parts[part] += sums(group[block], spent, count)
     amounts = (sums(group, device_gaps.dur, count), counts(group, count), *in_parts)
     keys = _gap_keys(timeline, device_gaps)
     for least, *of_bucket in zip(*(each.tolist() for each in (bucket, *amounts)), strict=True):

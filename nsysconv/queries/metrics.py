@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -20,14 +20,20 @@ from nsysconv.report import MISSING, Column, Unit, values_of
 from nsysconv.timeline.arrays import factorize, sums
 from nsysconv.timeline.timeline import Timeline
 
+METRIC = key_column("metric", "Name of the metric or event in the source.")
+KIND = Column(
+    "kind", Unit.TEXT, "metric, or event (a raw hardware counter).", key=True, brief=False
+)
+UNIT = key_column("unit", "Unit of the values; level: utilization level from 0 (idle) to 10 (max).")
+
 COLUMNS = (
     *BY_DEVICE,
-    key_column("metric", "Name of the metric or event in the source."),
+    METRIC,
     key_column(
         "kernel", "Kernel in which it was measured; null: sampled independently of kernels."
     ),
-    Column("kind", Unit.TEXT, "metric, or event (a raw hardware counter).", key=True, brief=False),
-    key_column("unit", "Unit of the values; level: utilization level from 0 (idle) to 10 (max)."),
+    KIND,
+    UNIT,
     count_column(
         "sample_count", "Number of samples, or of measured executions for kernel metrics."
     ),
@@ -36,9 +42,10 @@ COLUMNS = (
     Column("value_max", Unit.REAL, "Maximum."),
 )
 
-_Key = tuple[int | None, str, str | None, str | None, str | None]
+MetricKey = tuple[int | None, str, str | None, str | None, str | None]
 
-_KEYS = ("pid", "device_id", "name_id", "kernel_name_id", "kind", "unit")
+KEYS = ("pid", "device_id", "name_id", "kernel_name_id", "kind", "unit")
+"""The columns that say of which metric a row is."""
 _VALUES = ("value_avg", "value_min", "value_max")
 _ROWS_AT_ONCE = 1 << 16
 
@@ -50,12 +57,12 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
 
 def values_of_metrics(timeline: Timeline, kept: Array | None) -> ColumnValues:
     """Return the values of the report for these samples of the time line, a mask; None: all of them."""
-    columns = timeline.columns("metric_sample", (*_KEYS, "execution_count"))
-    average, least, greatest = _values(timeline)
+    columns = timeline.columns("metric_sample", (*KEYS, "execution_count"))
+    average, least, greatest = sampled_values(timeline)
     if kept is not None:
         columns = {name: values[kept] for name, values in columns.items()}
         average, least, greatest = (values[kept] for values in (average, least, greatest))
-    group, keys = _groups(timeline, columns)
+    group, keys = metric_groups(timeline, columns)
     count = len(keys)
     executions = np.where(columns["execution_count"] == MISSING, 1, columns["execution_count"])
     known = ~np.isnan(average)
@@ -66,7 +73,7 @@ def values_of_metrics(timeline: Timeline, kept: Array | None) -> ColumnValues:
     low, high = np.full(count, np.nan), np.full(count, np.nan)
     np.fmin.at(low, group, least)
     np.fmax.at(high, group, greatest)
-    order = sorted(range(count), key=lambda i: [_null_first(value) for value in keys[i]])
+    order = in_order(keys)
     names = ("device_id", "metric", "kernel", "kind", "unit")
     values = {
         "rank": ranks_by_group(timeline, columns["pid"], group, count),
@@ -82,11 +89,14 @@ def values_of_metrics(timeline: Timeline, kept: Array | None) -> ColumnValues:
 METRICS = Query(columns=COLUMNS, compute=compute)
 
 
-def _groups(timeline: Timeline, samples: dict[str, Array]) -> tuple[Array, list[_Key]]:
-    """Return the group of each row; and the names of each group: device, metric, kernel, kind, unit."""
-    by_ids, keys = factorize(*(samples[name] for name in _KEYS[1:]))
+def metric_groups(timeline: Timeline, samples: dict[str, Array]) -> tuple[Array, list[MetricKey]]:
+    """Return the group of each row, and of each group its device, metric, kernel, kind and unit.
+
+    `samples` are the columns KEYS of the rows.
+    """
+    by_ids, keys = factorize(*(samples[name] for name in KEYS[1:]))
     texts = timeline.profile.names(np.unique(np.concatenate(keys[1:3])))
-    places: dict[_Key, int] = {}
+    places: dict[MetricKey, int] = {}
     group_by_ids = []
     for device, name, kernel, kind, unit in zip(*(c.tolist() for c in keys), strict=True):
         key = (
@@ -100,7 +110,12 @@ def _groups(timeline: Timeline, samples: dict[str, Array]) -> tuple[Array, list[
     return np.array(group_by_ids, np.int64)[by_ids], list(places)
 
 
-def _values(timeline: Timeline) -> Iterator[Array]:
+def in_order(keys: Sequence[MetricKey]) -> list[int]:
+    """Return the places of groups by device, metric, kernel, kind and unit; those without come first."""
+    return sorted(range(len(keys)), key=lambda i: [_null_first(value) for value in keys[i]])
+
+
+def sampled_values(timeline: Timeline) -> Iterator[Array]:
     """Yield mean, least and greatest of each row (of one sample the same); NaN: not recorded."""
     parts = [
         [values_of(batch.column(name), np.nan).astype(np.float64) for name in _VALUES]

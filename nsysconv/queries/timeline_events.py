@@ -12,12 +12,14 @@ from nsysconv.errors import UsageError
 from nsysconv.queries.columns import duration_column
 from nsysconv.queries.contract import Array, Option, Query, Request, Result
 from nsysconv.queries.event_lanes import (
+    COLOR,
     KIND,
     LANE_COLUMNS,
     NO_NAME,
     OP_NAMES,
     copy_names,
     directions_of,
+    event_colors,
     kernel_ids_of,
 )
 from nsysconv.report import MISSING, Column, Unit
@@ -55,6 +57,7 @@ COLUMNS = (
         "recorded.",
         brief=False,
     ),
+    COLOR,
 )
 
 
@@ -127,6 +130,7 @@ def compute(timeline: Timeline, request: Request) -> Result:
         "name": texts.tolist(),
         "group": groups.tolist(),
         "sort": sorts.tolist(),
+        "color": event_colors(timeline, kinds.tolist(), places["id"]),
     }
     return Result(values, sum(part.count for part in parts))
 

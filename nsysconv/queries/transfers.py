@@ -27,7 +27,7 @@ from nsysconv.queries.split import (
     spread_of_totals,
 )
 from nsysconv.report import MISSING, Column, Unit
-from nsysconv.timeline.arrays import decade, grouped_statistics
+from nsysconv.timeline.arrays import DECADES, bucket_of, grouped_statistics
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import MEMCPY, MIGRATION, CombinedTotal, Total, combine_by, totals
 
@@ -178,7 +178,7 @@ _SIZE_COLUMNS = (
 def _sizes(timeline: Timeline, request: Request) -> ColumnValues:
     """Return one row per direction and bucket with copies, by size."""
     copies = _all_copies(timeline)
-    keys = copies["direction"], decade(copies["bytes"])
+    keys = copies["direction"], bucket_of(copies["bytes"], DECADES)
     rows = split_rows(timeline, request.split, copies["device_id"], copies["pid"], *keys)
     (direction, bucket), group, count = rows.keys, rows.row, len(rows)
     sizes = grouped_statistics(group, copies["bytes"], count)
@@ -187,7 +187,7 @@ def _sizes(timeline: Timeline, request: Request) -> ColumnValues:
         "rank": rows.rank,
         "device_id": rows.device_id,
         "direction": direction_names(direction),
-        "bucket_min_bytes": bucket,
+        "bucket_min_bytes": np.where(bucket < 0, MISSING, DECADES[bucket]),
         "memcpy_count": sizes.count,
         "bytes_sum": sizes.total,
         "memcpy_sum_ns": times.total,

@@ -12,7 +12,7 @@ from nsysconv.timeline.account import IDLE_CLASSES, OPERATION_CLASSES, operation
 from nsysconv.timeline.arrays import Array, Columns, blocks
 from nsysconv.timeline.idle import PARTS, Gaps, launched, parts, window
 from nsysconv.timeline.intervals import Union, difference, union, union_with
-from nsysconv.timeline.timeline import Timeline
+from nsysconv.timeline.timeline import Timeline, cached
 from nsysconv.timeline.windows import Window
 
 PIECE_CLASSES = (*OPERATION_CLASSES, *IDLE_CLASSES)
@@ -43,8 +43,7 @@ def account_pieces(timeline: Timeline, device: int, found: Gaps | None) -> Itera
 
     `found` are its gaps without any operation; all pieces of a gap are in one part.
     """
-    within = window(timeline, device, timeline.ops_on(device))
-    of_classes = [] if within is None else list(_operations(timeline, device, within))
+    of_classes = _classes(timeline, device)
     at = [0] * len(of_classes)
     parts_of = list(blocks(0 if found is None else len(found))) or [slice(0, 0)]
     for number, block in enumerate(parts_of):
@@ -73,17 +72,23 @@ def concatenated(made: Sequence[AccountPieces]) -> AccountPieces:
     return AccountPieces(*columns)
 
 
+@cached
+def _classes(timeline: Timeline, device: int) -> list[tuple[int, Union]]:
+    # Kept: pieces and tiles of the account are made at the same time, and each would hold its own.
+    within = window(timeline, device, timeline.ops_on(device))
+    return [] if within is None else list(_operations(timeline, device, within))
+
+
 def _operations(timeline: Timeline, device: int, within: Window) -> Iterator[tuple[int, Union]]:
     # By class when any of its operations ran and none of a class before it.
     ops, place = timeline.ops_on(device), operation_classes(timeline, device)
+    there = [n for n in range(len(OPERATION_CLASSES)) if ((place == n) & ops.timed).any()]
     before: Union | None = None
-    for number in range(len(OPERATION_CLASSES)):
-        which = (place == number) & ops.timed
-        if not which.any():
-            continue
-        mine = within.inside(union(ops.start, ops.end, which))
+    for number in there:
+        mine = within.inside(union(ops.start, ops.end, (place == number) & ops.timed))
         yield number, mine if before is None else difference(mine, before)
-        before = mine if before is None else union_with(before, mine.starts, mine.ends)
+        if number != there[-1]:  # or else nobody asks what ran before
+            before = mine if before is None else union_with(before, mine.starts, mine.ends)
 
 
 def _idle(timeline: Timeline, found: Gaps, first: int) -> Iterator[AccountPieces]:

@@ -253,6 +253,26 @@ def _places(profile: Profile, ids: Array) -> Array:
     return np.searchsorted(profile.columns("range", ("id",))["id"], ids)
 
 
+def range_colors(timeline: Timeline, rows: Array) -> list[str | None]:
+    """Return the colors that the program gave ranges, by their places: `#rrggbb`; None: it gave none.
+
+    How opaque a color is to be is left out: programs leave that part 0.
+    """
+    if not len(rows):
+        return []
+    number, colors = _colors(timeline)
+    texts = [None if color == MISSING else f"#{color & 0xFFFFFF:06x}" for color in colors.tolist()]
+    return [texts[i] for i in number[rows].tolist()]
+
+
+@cached_whole
+def _colors(timeline: Timeline) -> tuple[Array, Array]:
+    # The number of each range's color, and the colors: kept in place of the column, which is wider.
+    number, (colors,) = factorize(timeline.profile.columns("range", ("color",))["color"])
+    timeline.profile.release("range", ("color",))
+    return (number.astype(np.uint8) if len(colors) <= 256 else number), colors
+
+
 def own_text(profile: Profile, row: int) -> str:
     """Return the text of a range or a mark that has it in its own row, by its place."""
     own = profile.texts("range", "text")

@@ -406,11 +406,18 @@ def weighted_mean(groups: Array, values: Array, weights: Array, count: int) -> A
         return np.where(some, total / weight, np.nan)
 
 
-def decade(values: Array) -> Array:
-    """Return per value the largest of 0, 1,000, 10,000, … that is not above it; MISSING stays MISSING."""
-    edges = np.concatenate(([0], 10 ** np.arange(3, 18, dtype=np.int64)))
-    place = np.searchsorted(edges, np.maximum(values, 0), side="right") - 1
-    result: Array = np.where(values == MISSING, MISSING, edges[place])
+DECADES = np.array([0, *(10**power for power in range(3, 18))], np.int64)
+"""Ends of wide buckets of lengths and sizes: 0, 1,000, 10,000, …."""
+ROUND_ENDS = np.array([0, *(n * 10**power for power in range(18) for n in (1, 2, 5))], np.int64)
+"""Ends of narrow buckets of lengths: 0, 1, 2, 5, 10, 20, 50, …, round in each unit."""
+
+
+def bucket_of(values: Array, ends: Array) -> Array:
+    """Return per value the place in `ends` of the largest that is not above it; -1: none, or MISSING.
+
+    Places are few small numbers: `factorize` takes a fortieth of the time that it takes for the ends.
+    """
+    result: Array = np.searchsorted(ends, values, side="right") - 1
     return result
 
 

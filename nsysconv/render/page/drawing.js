@@ -49,6 +49,12 @@ const drawing = (() => {
     return `rgb(${over.map((n, i) => Math.round(n * share + below[i] * (1 - share))).join(" ")})`;
   }
 
+  // A color that is given, nearer to gray where it could not be told from the page behind it.
+  function apart(color, paint) {
+    const [one, other] = [luminance(color), luminance(paint.bg)];
+    return (Math.max(one, other) + 0.05) / (Math.min(one, other) + 0.05) < 1.25 ? mix(color, paint.quiet, 0.6) : color;
+  }
+
   // As wide as what it is in, with nothing on it; returns that width, 0 where it is not shown.
   function clear(canvas, height, paint) {
     const ratio = window.devicePixelRatio || 1, width = canvas.parentElement.clientWidth;
@@ -174,5 +180,5 @@ const drawing = (() => {
     }
   }
 
-  return { shown_part, gestures, keys, duration, moment, colors, ink, mix, clear, write, keep_drawn };
+  return { shown_part, gestures, keys, duration, moment, colors, ink, mix, apart, clear, write, keep_drawn };
 })();

@@ -19,14 +19,27 @@
     scroll: 0, chosen: null, marked: null, selected: null, pinned: false, most: 0, steps: data.steps, coloring: "class" });
   let pointer = null, waiting = false, full_height = 0, lane_number = Math.max(data.lanes.findIndex((lane) => !lane.account), 0);
   function arrange() {
-    full_height = lanes_groups.arrange(data.groups, lanes_view.height_of);
+    ({ height: full_height, bottom: view.bottom } = lanes_groups.arrange(data.groups, lanes_view.height_of));
     part("height").style.height = `${full_height}px`;
-    lanes_groups.label(data.groups, part("names"), () => { arrange(); redraw(); });
+    lanes_groups.label(data.groups, part("names"), view.bottom, () => { arrange(); redraw(); }, pin_lane);
+  }
+
+  const room = () => Math.max(Math.round(innerHeight * 0.5), 200);
+
+  // On top, where it stays while others are scrolled, or back to its group. Others keep two fifths of the room.
+  function pin_lane(lane) {
+    const has_room = lane.is_pinned || view.bottom + lane.height <= 0.6 * room();
+    if (has_room) lane.is_pinned = !lane.is_pinned;
+    status.replaceChildren(element("p", { textContent: !has_room ? `There is no room to pin ${lane.name}: unpin another lane.`
+      : `${lane.name} ${lane.is_pinned ? "is pinned on top" : "is not pinned any more"}` }));
+    arrange();
+    redraw();
+    remember();
   }
 
   function draw() {
     waiting = false;
-    const paint = drawing.colors(), height = Math.min(full_height, Math.max(Math.round(innerHeight * 0.5), 200));
+    const paint = drawing.colors(), height = Math.min(full_height, room());
     const width = drawing.clear(canvas, height, paint);
     if (!width) return;
     Object.assign(view, { width, height, scroll: scroller.scrollTop });
@@ -76,26 +89,37 @@
       arrange();
     }
     const top = event.lane.top + Math.max(event.row, 0) * lanes_view.ROW;
-    if (top < scroller.scrollTop || top + 40 > scroller.scrollTop + scroller.clientHeight) {
-      scroller.scrollTop = top - lanes_view.TOP;
+    if (event.lane.is_pinned) return;
+    if (top < scroller.scrollTop + view.bottom - lanes_view.TOP || top + 40 > scroller.scrollTop + scroller.clientHeight) {
+      scroller.scrollTop = top - view.bottom;
     }
   }
 
-  // -- the address: `#time=FROM:TO&event=kernel:5&select=FROM:TO`, of some lanes with `:FIRST:LAST`. Another length of time is
+  // -- the address: `#time=FROM:TO&event=kernel:5&select=FROM:TO&pin=3`, of some lanes with `:FIRST:LAST` or `:1,4`. Another length of time is
   // a step that the browser's Back undoes; a time moved sideways takes the place of the one before.
 
   let remembering = 0, length = whole[1] - whole[0], is_followed = false;
+  // Lanes in the address: FIRST:LAST, or one by one.
+  const each_number = (lanes) => lanes.map((lane) => data.lanes.indexOf(lane)).join();
+  function numbers(lanes) {
+    const [first, last] = [lanes[0], lanes[lanes.length - 1]].map((lane) => data.lanes.indexOf(lane));
+    return last - first + 1 === lanes.length ? `${first}:${last}` : each_number(lanes);
+  }
+  function of_numbers(text) {
+    const [first, last] = text.split(":");
+    return last ? data.lanes.slice(+first, +last + 1) : text.split(",").map((number) => data.lanes[number]).filter(Boolean);
+  }
   const own_address = /^#(time|event|select)=/;
   function remember() {
     clearTimeout(remembering);
     remembering = setTimeout(() => {
       const is_whole = view.low === whole[0] && view.high === whole[1], id = view.pinned && view.chosen && view.chosen.id;
-      const { selected } = view, parts = is_whole && !id && !selected ? [] : [`time=${Math.round(view.low)}:${Math.round(view.high)}`];
+      const { selected } = view, pins = each_number(lanes_groups.pinned(data.groups)), parts = is_whole && !id && !selected && !pins ? [] : [`time=${Math.round(view.low)}:${Math.round(view.high)}`];
       if (id) parts.push(`event=${id}`);
       if (selected) {
-        const lanes = [selected.lanes[0], selected.lanes[selected.lanes.length - 1]].map((lane) => data.lanes.indexOf(lane));
-        parts.push(`select=${selected.from}:${selected.to}${selected.lanes.length < data.lanes.length ? `:${lanes.join(":")}` : ""}`);
+        parts.push(`select=${selected.from}:${selected.to}${selected.lanes.length < data.lanes.length ? `:${numbers(selected.lanes)}` : ""}`);
       }
+      if (pins) parts.push(`pin=${pins}`);
       const address = parts.length ? `#${parts.join("&")}` : own_address.test(location.hash) ? "#lanes" : location.hash;
       const is_step = !is_followed && Math.abs(view.high - view.low - length) > 1;
       [length, is_followed] = [view.high - view.low, false];
@@ -105,14 +129,18 @@
   function follow() {
     const asked = Object.fromEntries(location.hash.slice(1).split("&").map((each) => each.split("=")));
     const time = /^(-?\d+):(-?\d+)$/.exec(asked.time || ""), event = data.by_id.get(asked.event);
-    const part = /^(-?\d+):(-?\d+)(?::(\d+):(\d+))?$/.exec(asked.select || "");
+    const part = /^(-?\d+):(-?\d+)(?::([\d,:]+))?$/.exec(asked.select || "");
     if (!time && !event && !part && !/^[a-z_]+:\d+$/.test(asked.event || "")) return;
     is_followed = true;
+    if (asked.pin) {
+      for (const lane of data.lanes) lane.is_pinned = of_numbers(asked.pin).includes(lane);
+      arrange();
+    }
     if (!event && asked.event) {
       status.replaceChildren(element("p", { textContent: `${asked.event} is not in this page: ` },
         element("code", { textContent: `nsysconv why ${data.target} ${asked.event}` })));
     }
-    if (part) select(+part[1], +part[2], part[3] ? data.lanes.slice(+part[3], +part[4] + 1) : data.lanes);
+    if (part) select(+part[1], +part[2], part[3] ? of_numbers(part[3]) : data.lanes);
     else if (event) pin(event); else leave();
     if (time) show(+time[1], +time[2]); else if (event) fit(event.start, event.end);
     if (event) reveal(event);
@@ -238,16 +266,18 @@
     button.addEventListener("click", () => go(label.longest));
     return [element("p", { className: "tools" }, words, button), histogram(label, tile ? null : end - start)];
   }
+  // The end of the bucket of lengths that begins at 0, 1, 2, 5, 10, 20, 50 and so on.
+  const end_of = (bucket) => !bucket ? 1 : `${bucket}`.startsWith("2") ? bucket * 2.5 : bucket * 2;
   function histogram(label, own) {
     const lengths = label.lengths, most = lengths.reduce((top, n, i) => i % 2 ? Math.max(top, n) : top, 0);
     const bars = element("div", { className: "lengths" });
     bars.setAttribute("role", "img");
     const said = [];
     const low = lengths[0], high = lengths[lengths.length - 2];
-    for (let bucket = low; bucket <= high; bucket = bucket ? bucket * 2 : 1) {
+    for (let bucket = low; bucket <= high; bucket = end_of(bucket)) {
       const i = lengths.findIndex((n, place) => !(place % 2) && n === bucket), count = i < 0 ? 0 : lengths[i + 1];
-      const is_own = own !== null && own >= bucket && own < Math.max(bucket * 2, 1);
-      const words = `${count.toLocaleString("en")} of ${duration(bucket)} to ${duration(Math.max(bucket * 2, 1))}`;
+      const is_own = own !== null && own >= bucket && own < end_of(bucket);
+      const words = `${count.toLocaleString("en")} of ${duration(bucket)} to ${duration(end_of(bucket))}`;
       said.push(words + (is_own ? " (as this one)" : ""));
       const bar = element("i", { title: words, className: is_own ? "own" : "" });
       bar.style.height = `${Math.max(100 * count / most, count ? 8 : 0)}%`;
@@ -255,12 +285,13 @@
     }
     bars.setAttribute("aria-label", `By length: ${said.join("; ")}`);
     return element("div", { className: "by-length" }, element("span", { textContent: duration(low) }), bars,
-      element("span", { textContent: duration(high * 2) }));
+      element("span", { textContent: duration(end_of(high)) }));
   }
   function go(event) {
     pin(event);
     fit(event.start, event.end);
     reveal(event);
+    if (status.getBoundingClientRect().top > innerHeight - 40) box.scrollIntoView({ block: "start" }); // what is said is in sight
     canvas.focus({ preventScroll: true }); // where N and P go on
   }
 
@@ -375,7 +406,7 @@
     const seen = data.lanes.map((each, number) => number).filter((number) => !data.lanes[number].is_hidden);
     const at = direction > 0 ? seen.findIndex((number) => number > lane_number) : seen.findLastIndex((number) => number < lane_number);
     if (at >= 0) lane_number = seen[at];
-    scroller.scrollTop = data.lanes[lane_number].top - lanes_view.TOP;
+    if (!data.lanes[lane_number].is_pinned) scroller.scrollTop = data.lanes[lane_number].top - view.bottom;
     pin(null);
     status.replaceChildren(element("p", { textContent: `${data.lanes[lane_number].name}: N is the next event` }));
     redraw();
@@ -400,7 +431,7 @@
     w: () => zoom_by_key(0.5), s: () => zoom_by_key(2), a: () => move(-0.2), d: () => move(0.2),
     ArrowLeft: () => move(-0.2), "\u2190": () => move(-0.2), ArrowRight: () => move(0.2), "\u2192": () => move(0.2),
     "0": show_all, Home: show_all, n: () => next(1), p: () => next(-1),
-    ArrowDown: () => lane(1), ArrowUp: () => lane(-1), "/": () => input.focus(),
+    t: () => pin_lane(data.lanes[lane_number]), ArrowDown: () => lane(1), ArrowUp: () => lane(-1), "/": () => input.focus(),
     f: () => chosen_time() && fit(...chosen_time()),
     Escape: () => found.children.length ? close_search() : leave(), m: () => view.selected ? leave() : view.chosen && select(view.chosen.start, view.chosen.end),
   });
@@ -439,6 +470,7 @@
 
   const colors = part("colors");
   if (!data.labels.some(({ kind }) => data.ids[kind] === "range")) colors.querySelector("[value=range]").remove();
+  if (!data.colors.length) colors.querySelector("[value=own]").remove();
   colors.addEventListener("change", () => { view.coloring = colors.value; redraw(); });
 
   box.hidden = false;

@@ -14,11 +14,16 @@ from typing import Any
 from nsysconv.codes import TIME_CLASSES
 from nsysconv.document import Section
 from nsysconv.names import WHOLE, escaped, shorten
-from nsysconv.render.page import account_lanes
-from nsysconv.render.page.markup import LONGEST, amount, data_element, escape, rows, shortened_apart
-from nsysconv.report import Unit
+from nsysconv.render.page import account_lanes, counters
+from nsysconv.render.page.markup import LONGEST, data_element, escape, rows, shortened_apart
 
-REPORTS = ("timeline_tiles", "timeline_events", "event_durations", *account_lanes.REPORTS)
+REPORTS = (
+    "timeline_tiles",
+    "timeline_events",
+    "event_durations",
+    *account_lanes.REPORTS,
+    counters.REPORT,
+)
 """The reports that the time line is drawn from, by the names that they have without options."""
 
 _ON_GPU = ("kernel", "memcpy", "memset", "migration", "graph_launch")
@@ -43,6 +48,7 @@ _KEYS = (
     ("W S, + −, wheel with Ctrl", "zoom"),
     ("A D, ← →, drag with Shift", "move"),
     ("↑ ↓", "another lane"),
+    ("T, click on its name", "pin a lane on top"),
     ("N P", "next, previous event"),
     ("F", "all of the chosen or selected"),
     ("drag, M", "select a time: what was busy and what ran in it"),
@@ -57,7 +63,7 @@ Key = tuple[bool, int | None, int | None, int | None, int | None]
 
 def has_time_line(reports: Mapping[str, Section]) -> bool:
     """Return whether among reports by name there is what a time line is drawn from, with rows."""
-    drawn = (reports.get(name) for name in REPORTS[:2])
+    drawn = (reports.get(name) for name in (*REPORTS[:2], counters.REPORT))
     return any(report is not None and report.row_count for report in drawn)
 
 
@@ -72,7 +78,8 @@ def time_line(
     )
     yield '<label>Find <input type="search" id="lanes-search" autocomplete="off"></label>'
     yield '<label>Colors <select id="lanes-colors"><option value="class">by class</option>'
-    yield '<option value="name">by name</option><option value="range">by range</option></select></label>'
+    yield '<option value="name">by name</option><option value="range">by range</option>'
+    yield '<option value="own">NVTX colors</option></select></label>'
     yield '<span id="lanes-span"></span></p>'
     yield '<div class="over"><ul class="found" id="lanes-found"></ul></div>'
     yield '<div class="scroll" id="lanes-scroll"><div id="lanes-height">'
@@ -112,6 +119,7 @@ class _Data:
         pieces, tiles = (_columns(self._reports.get(name)) for name in account_lanes.REPORTS)
         self._account = pieces, tiles
         self._texts, self._labels, self._sorts = _Numbers(), _Numbers(), _Numbers()
+        self._colors = _Numbers()
         lanes: dict[Key, str] = {}
         for columns in (self._tiles, self._shown):
             for row in _rows(columns, *_LANE, "thread"):
@@ -122,7 +130,7 @@ class _Data:
         self._groups = _Numbers()
         self._of_group = [self._groups[_group_words(key)] for key in order]
         self._steps = _step_starts(steps)
-        self._counters = list(self._memory(memory))
+        self._counters = list(self._counted(memory))
 
     def as_dict(self) -> dict[str, Any]:
         """Return all that the script needs."""
@@ -157,28 +165,19 @@ class _Data:
             "parts": self._parts(first, last),
             "events": events,
             "sorts": [_SORT_WORDS.get(sort, sort.replace("_", " ")) for sort in self._sorts],
+            "colors": list(self._colors),
             "on_one_clock": not self._has_note("clocks-disagree"),
             "short": self._short_names(),
             "texts": [shorten(escaped(text or "-"), WHOLE) for text in self._texts],
         }
 
-    def _memory(self, memory: Section | None) -> Iterator[dict[str, Any]]:
-        # What was in use over time, by GPU or process and kind of memory.
-        found = [row for row in rows(memory) if row["max_bytes"] is not None]
-        for (pid, device, kind), bins in groupby(
-            found, lambda r: (r["pid"], r["device_id"], r["memory"])
-        ):
-            of_bins = list(bins)
-            group = _group_words((device is None, pid, device, None, None))
-            yield {
-                "name": f"{group}: {kind} memory in use",
-                "tag": f"{kind} memory",
-                "group": self._groups[group],
-                "start": [row["start_ns"] for row in of_bins],
-                "dur": [row["dur_ns"] for row in of_bins],
-                "value": [row["max_bytes"] for row in of_bins],
-                "words": [amount(row["max_bytes"], Unit.BYTES) for row in of_bins],
-            }
+    def _counted(self, memory: Section | None) -> Iterator[dict[str, Any]]:
+        def group_words(pid: int | None, device: int | None) -> str:
+            return _group_words((device is None and pid is not None, pid, device, None, None))
+
+        metrics = self._reports.get(counters.REPORT)
+        for lane in counters.counter_lanes(memory, metrics, group_words):
+            yield {**lane, "group": self._groups[lane["group"]]}
 
     def idle_legend(self) -> list[tuple[str, str]]:
         """Return the classes of idle time that are drawn, in words."""
@@ -192,6 +191,8 @@ class _Data:
                 return report.slice["start_ns"], report.slice["end_ns"]
         # Tiles end after their events: where all events are there, these say when the time ends.
         drawn = (self._shown,) if self._has_all_events else (self._tiles, self._shown)
+        if not any(drawn):
+            drawn = (_columns(self._reports.get(counters.REPORT)),)
         edges = [_edges(columns) for columns in drawn if columns]
         return min(low for low, _ in edges), max(high for _, high in edges)
 
@@ -220,11 +221,11 @@ class _Data:
         return levels
 
     def _events(self) -> dict[str, list[Any]]:
-        names = ("lane", "start", "dur", "label", "text", "sort", "id", "call")
+        names = ("lane", "start", "dur", "label", "text", "sort", "color", "id", "call")
         events: dict[str, list[Any]] = {name: [] for name in names}
-        wanted = ("kind", "start_ns", "dur_ns", "name", "group", "sort", "id", "call_id")
+        wanted = ("kind", "start_ns", "dur_ns", "name", "group", "sort", "color", "id", "call_id")
         for row in _rows(self._shown, *_LANE, *wanted):
-            kind, start, dur, name, group, sort, number, call = row[len(_LANE) :]
+            kind, start, dur, name, group, sort, color, number, call = row[len(_LANE) :]
             values = (
                 self._lanes[_key(*row[: len(_LANE)])],
                 start,
@@ -232,6 +233,7 @@ class _Data:
                 self._labels[kind, group],
                 -1 if name == group else self._texts[name],
                 -1 if sort is None or sort in _PLAIN_SORTS else self._sorts[sort],
+                -1 if color is None else self._colors[color],
                 number,
                 call or 0,
             )
@@ -243,22 +245,34 @@ class _Data:
         # By label: how many events, how long together, the longest, and their number by length.
         found: dict[str, list[Any]] = {
             name: []
-            for name in ("label", "class", "count", "sum", "id", "start", "dur", "lane", "lengths")
+            for name in (
+                "label",
+                "class",
+                "color",
+                "count",
+                "sum",
+                "id",
+                "start",
+                "dur",
+                "lane",
+                "lengths",
+            )
         }
         columns = _columns(self._reports.get("event_durations"))
         wanted = ("time_class", "bucket_min_ns", "event_count", "event_sum_ns", "max_id", "max_ns",
-                  "max_start_ns", *_PLACE)  # fmt: skip
+                  "max_start_ns", "color", *_PLACE)  # fmt: skip
         for label, found_rows in groupby(
             _rows(columns, "kind", "name", *wanted), lambda row: row[:2]
         ):
             buckets = [row[2:] for row in found_rows]
             longest = max(buckets, key=lambda bucket: bucket[5])
-            lane = self._lanes.get(_key(*(*longest[7:], label[0])))
+            lane = self._lanes.get(_key(*(*longest[8:], label[0])))
             if lane is None:
                 continue  # on a lane that is not drawn
             values = (
                 self._labels[label],
                 longest[0],
+                -1 if longest[7] is None else self._colors[longest[7]],
                 sum(bucket[2] for bucket in buckets),
                 sum(bucket[3] for bucket in buckets),
                 longest[4],
@@ -285,7 +299,7 @@ class _Data:
         # The times of which every event is there: of those asked for, until the last event where some
         # had no room.
         if not self._shown:
-            return []
+            return [] if self._tiles else [(first, last)]
         report = self._reports["timeline_events"]
         asked = report.name.partition(":parts=")[2]
         parts = [(first, last)]

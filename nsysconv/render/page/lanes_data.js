@@ -14,6 +14,8 @@ const lanes_data = (() => {
   }
 
   function decode(data) {
+    // What the program gave its ranges: drawn as a name that has that color.
+    const own = data.colors.map((color) => ({ own: color }));
     const labels = data.labels.kind.map((kind, i) => ({
       number: i, kind, text: data.texts[data.labels.text[i]], short: data.short[i], color: null, class: null,
     }));
@@ -37,7 +39,7 @@ const lanes_data = (() => {
     all.start.forEach((step, i) => {
       at += step;
       const label = labels[all.label[i]], lane = lanes[all.lane[i]], end = at + all.dur[i];
-      const event = { start: at, end, label, lane, row: -1, number: i, id: `${data.ids[label.kind]}:${all.id[i]}`,
+      const event = { start: at, end, label, lane, row: -1, number: i, own: own[all.color[i]] || null, id: `${data.ids[label.kind]}:${all.id[i]}`,
         text: all.text[i] < 0 ? label.text : data.texts[all.text[i]], sort: data.sorts[all.sort[i]] || "", call: null };
       if (all.call[i]) event.call = `api_call:${all.call[i]}`;
       by_id.set(event.id, event);
@@ -66,7 +68,7 @@ const lanes_data = (() => {
       const longest = by_id.get(id) || { start: lengths.start[i], end: lengths.start[i] + lengths.dur[i], label,
         lane: lanes[lengths.lane[i]], row: -1, id, text: label.text, sort: "", call: null, alone: true };
       by_id.set(id, longest);
-      Object.assign(label, { class: lengths.class[i], count: lengths.count[i], sum: lengths.sum[i], longest,
+      Object.assign(label, { class: lengths.class[i], own: data.colors[lengths.color[i]], count: lengths.count[i], sum: lengths.sum[i], longest,
         lengths: lengths.lengths[i] });
     });
     const in_order = with_accounts(data, lanes, by_id);

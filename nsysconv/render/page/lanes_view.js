@@ -1,17 +1,18 @@
 // Draws the part of the time line that is looked at: few rectangles, however many events there are.
 const lanes_view = (() => {
   "use strict";
-  const ROW = 17, { TOP } = lanes_groups;
+  const ROW = 17, { TOP, y_of } = lanes_groups;
   const MOST = 20000, LEGIBLE = 34, WIDE_TILE = 2;
   const { duration } = drawing, { holds, outside, tiles_between, events_between } = lanes_data;
 
   // By class: one of the account has one color, and kernels of one class are told apart by their shade; on the
   // CPU all is gray: calls the darkest, then operators, then ranges. By name: each has a color of its own, as
-  // far as there are any.
+  // far as there are any. Ranges may have the color that the program gave them; all else is then by class.
   const SHADES = [1, 0.82, 0.66];
   function color_of(label, data, paint, coloring) {
+    if (coloring === "own" && label.own) return drawing.apart(label.own, paint);
     const shade = SHADES[label.number % SHADES.length], kind = data.ids[label.kind];
-    if (coloring !== "class") return drawing.mix(paint.series[label.number % paint.series.length], paint.bg, shade);
+    if (coloring === "name" || coloring === "range") return drawing.mix(paint.series[label.number % paint.series.length], paint.bg, shade);
     if (label.kind < data.gpu) {
       const is_class = ["memcpy", "memset", "migration"].includes(kind);
       const plain = paint.of_class(label.class || (is_class ? kind : "computation"));
@@ -83,9 +84,10 @@ const lanes_view = (() => {
   function in_sight(data, view) {
     const rows = [];
     for (const lane of data.lanes.filter((each) => !each.account && !each.is_hidden)) {
+      const from = lane.is_pinned ? 0 : view.bottom;
       lane.rows.forEach((row, number) => {
-        const y = lane.top - view.scroll + number * ROW;
-        if (y > -ROW && y < view.height) rows.push([row, y]);
+        const y = y_of(lane, view) + number * ROW;
+        if (y > from - ROW && y < view.height) rows.push([row, y]);
       });
     }
     const found = (most) => rows.map(([row, y]) => [row, y, pieces(data, row, view, most)]);
@@ -114,8 +116,7 @@ const lanes_view = (() => {
     const x_of = (time) => (time - low) / (high - low) * width;
     // To whole pixels, or there would be seams between tiles.
     const ratio = canvas.width / width, even = (x) => Math.round(Math.min(Math.max(x, -2), width + 2) * ratio) / ratio;
-    // Boxes by color: left, top, width, height, and the next.
-    const boxes = new Map(), names = [];
+    let boxes, names, of_label;
     let drawn = 0, is_coarse = false;
     const is_faint = (label) => marked !== null && marked !== label;
     const boxes_of = (shade, faint) => {
@@ -130,7 +131,6 @@ const lanes_view = (() => {
       return boxes.get(color);
     };
     // `shade`: the name that has the color, which is another one's where ranges have the colors.
-    const of_label = [new Map(), new Map()];
     const put = (label, left, y, right, tall, shade = label) => {
       const known = of_label[+is_faint(label)];
       let all = known.get(shade);
@@ -144,53 +144,71 @@ const lanes_view = (() => {
       all.push(left, top, Math.max(right - left, 1), tall);
       drawn++;
     };
-    ruler(pen, paint, view, x_of);
-    pen.fillStyle = paint.line;
-    for (const group of data.groups) pen.fillRect(0, group.top - view.scroll + 1, width, 1);
-    for (const lane of data.lanes.filter((each) => !each.is_hidden && (each.account || each.counter))) {
-      const y = lane.top - view.scroll, drawer = lane.account ? lanes_account : lanes_counters;
-      if (y > -lane.height && y < view.height) drawn += drawer.draw(pen, paint, lane, view, y);
-    }
     const name = (text, label, left, y, right, shade = label) => {
       if (right - left - 2 > LEGIBLE) names.push({ text, label, shade, left, y, room: right - left - 2 });
     };
-    for (const [row, y, { tiles, shown, events, known }] of in_sight(data, view)) {
-      // Tiles of one name that lie side by side have one name: from where on, and where the last ends.
-      let same = null, from = 0, reach = 0, until = 0;
-      if (tiles) is_coarse ||= known !== undefined && !known.some((part) => holds(part, low, high));
-      const cuts = known && without(row, known, view);
-      for (let i = tiles ? shown[0] : 0; tiles && i < shown[1]; i++) {
-        const start = tiles.start[i], end = start + tiles.width;
-        const label = data.labels[tiles.label[i]], rest = cuts ? outside(cuts, start, end) : [[start, end]];
-        const room = rest.reduce((sum, [begun, over]) => sum + over - begun, 0);
-        const tall = Math.max(Math.round((ROW - 2) * Math.min(tiles.busy[i] / room, 1)), 2), is_named = tall > ROW - 6;
-        for (const [begun, over] of rest) {
-          const left = even(x_of(begun)), right = even(x_of(over));
-          put(label, left, y, right, tall);
-          if (same && (!is_named || same !== label || until !== begun)) {
-            name(same.text, same, from, y, reach);
-            same = null;
+    const rows = in_sight(data, view);
+    // The lanes that are pinned, or the others.
+    function draw_lanes(is_pinned) {
+      // Boxes by color: left, top, width, height, and the next.
+      [boxes, names, of_label] = [new Map(), [], [new Map(), new Map()]];
+      for (const lane of data.lanes.filter((each) => !each.is_hidden && (each.account || each.counter) && !each.is_pinned === !is_pinned)) {
+        const y = y_of(lane, view), drawer = lane.account ? lanes_account : lanes_counters;
+        if (y > -lane.height && y < view.height) drawn += drawer.draw(pen, paint, lane, view, y);
+      }
+      for (const [row, y, { tiles, shown, events, known }] of rows.filter(([{ lane }]) => !lane.is_pinned === !is_pinned)) {
+        // Tiles of one name that lie side by side have one name: from where on, and where the last ends.
+        let same = null, from = 0, reach = 0, until = 0;
+        if (tiles) is_coarse ||= known !== undefined && !known.some((part) => holds(part, low, high));
+        const cuts = known && without(row, known, view);
+        for (let i = tiles ? shown[0] : 0; tiles && i < shown[1]; i++) {
+          const start = tiles.start[i], end = start + tiles.width;
+          const label = data.labels[tiles.label[i]], rest = cuts ? outside(cuts, start, end) : [[start, end]];
+          const room = rest.reduce((sum, [begun, over]) => sum + over - begun, 0);
+          const tall = Math.max(Math.round((ROW - 2) * Math.min(tiles.busy[i] / room, 1)), 2), is_named = tall > ROW - 6;
+          for (const [begun, over] of rest) {
+            const left = even(x_of(begun)), right = even(x_of(over));
+            put(label, left, y, right, tall);
+            if (same && (!is_named || same !== label || until !== begun)) {
+              name(same.text, same, from, y, reach);
+              same = null;
+            }
+            if (is_named && !same) [same, from] = [label, left];
+            [reach, until] = [right, over];
           }
-          if (is_named && !same) [same, from] = [label, left];
-          [reach, until] = [right, over];
+        }
+        if (same) name(same.text, same, from, y, reach);
+        for (const event of events) {
+          const left = even(x_of(event.start)), right = even(x_of(event.end));
+          const shade = view.coloring === "range" ? range_of(event, data) : view.coloring === "own" && event.own || event.label;
+          put(event.label, left, y, right - (right - left > 3 ? 0.5 : 0), ROW - 2, shade);
+          name(event.text, event.label, left, y, right, shade);
         }
       }
-      if (same) name(same.text, same, from, y, reach);
-      for (const event of events) {
-        const left = even(x_of(event.start)), right = even(x_of(event.end));
-        const shade = view.coloring === "range" ? range_of(event, data) : event.label;
-        put(event.label, left, y, right - (right - left > 3 ? 0.5 : 0), ROW - 2, shade);
-        name(event.text, event.label, left, y, right, shade);
+      for (const [color, all] of boxes) {
+        pen.fillStyle = color;
+        for (let i = 0; i < all.length; i += 4) pen.fillRect(all[i], all[i + 1], all[i + 2], all[i + 3]);
+      }
+      pen.font = "11px system-ui, sans-serif";
+      for (const { text, label, shade, left, y, room } of names) {
+        pen.fillStyle = is_faint(label) ? paint.fg : shade.ink;
+        drawing.write(pen, text, left, y, room, ROW);
       }
     }
-    for (const [color, all] of boxes) {
-      pen.fillStyle = color;
-      for (let i = 0; i < all.length; i += 4) pen.fillRect(all[i], all[i + 1], all[i + 2], all[i + 3]);
-    }
-    pen.font = "11px system-ui, sans-serif";
-    for (const { text, label, shade, left, y, room } of names) {
-      pen.fillStyle = is_faint(label) ? paint.fg : shade.ink;
-      drawing.write(pen, text, left, y, room, ROW);
+    ruler(pen, paint, view, x_of);
+    // What is scrolled away passes below the times and the pinned lanes.
+    pen.save();
+    pen.beginPath();
+    pen.rect(0, view.bottom - 2, width, view.height);
+    pen.clip();
+    pen.fillStyle = paint.line;
+    for (const group of data.groups) pen.fillRect(0, group.top - view.scroll + 1, width, 1);
+    draw_lanes(false);
+    pen.restore();
+    if (view.bottom > TOP) {
+      draw_lanes(true);
+      pen.fillStyle = paint.quiet;
+      pen.fillRect(0, view.bottom - 3, width, 1);
     }
     if (view.chosen && !view.chosen.lane.is_hidden) outline(pen, paint, view, data, x_of);
     if (view.selected) select(pen, paint, view, x_of);
@@ -230,7 +248,7 @@ const lanes_view = (() => {
 
   // Where an event lies and how tall it is: in all rows of its lane where it is not known in which.
   function place_of(event, view) {
-    const top = event.lane.top - view.scroll;
+    const top = y_of(event.lane, view);
     if (event.lane.account || event.lane.counter) return [top, event.lane.height + 2];
     return event.row < 0 ? [top, event.lane.rows.length * ROW] : [top + event.row * ROW, ROW];
   }
@@ -265,37 +283,46 @@ const lanes_view = (() => {
     }
   }
 
-  // The selected time, on the selected lanes.
+  // The selected time, on the selected lanes: those that are pinned, and the others.
   function select(pen, paint, view, x_of) {
-    const { from, to } = view.selected, left = x_of(from), right = x_of(to), lanes = view.selected.lanes.filter((lane) => !lane.is_hidden);
-    if (!lanes.length) return;
-    const top = lanes[0].top - view.scroll, height = Math.max(...lanes.map((lane) => lane.top + lane.height)) - lanes[0].top;
-    pen.globalAlpha = 0.16;
-    pen.fillStyle = paint.fg;
-    pen.fillRect(left, top, right - left, height);
-    pen.globalAlpha = 1;
-    pen.strokeStyle = paint.fg;
-    pen.lineWidth = 1;
-    pen.strokeRect(left, top, right - left, height);
-    pen.fillText(duration(to - from), Math.min(Math.max(left + 4, 4), view.width - 70), Math.min(top + height, view.height) - 6);
+    const { from, to } = view.selected, left = x_of(from), right = x_of(to);
+    const ends = (lane) => y_of(lane, view) + lane.height;
+    for (const is_pinned of [false, true]) {
+      const lanes = view.selected.lanes.filter((lane) => !lane.is_hidden && !lane.is_pinned === !is_pinned && (is_pinned || ends(lane) > view.bottom));
+      if (!lanes.length) continue;
+      const top = Math.max(y_of(lanes[0], view), is_pinned ? 0 : view.bottom - 4), height = Math.max(...lanes.map(ends)) - top;
+      pen.globalAlpha = 0.16;
+      pen.fillStyle = paint.fg;
+      pen.fillRect(left, top, right - left, height);
+      pen.globalAlpha = 1;
+      pen.strokeStyle = paint.fg;
+      pen.lineWidth = 1;
+      pen.strokeRect(left, top, right - left, height);
+      pen.fillText(duration(to - from), Math.min(Math.max(left + 4, 4), view.width - 70), Math.min(top + height, view.height) - 6);
+    }
+  }
+
+  // Whether a lane is seen between two heights of the canvas.
+  function is_between(lane, view, top, bottom) {
+    const y = y_of(lane, view);
+    return !lane.is_hidden && y <= bottom && y + lane.height >= top && (lane.is_pinned || Math.min(y + lane.height, bottom) >= view.bottom);
   }
 
   // The lanes that lie between two heights of the canvas; all where one is that of the times.
   function between(lanes, view, from, to) {
-    const [top, bottom] = [Math.min(from, to), Math.max(from, to)];
     if (from < TOP) return lanes;
-    return lanes.filter((lane) => !lane.is_hidden && lane.top - view.scroll <= bottom && lane.top - view.scroll + lane.height >= top);
+    return lanes.filter((lane) => is_between(lane, view, Math.min(from, to), Math.max(from, to)));
   }
 
   // What is at a place of the canvas: an event, or a tile in its place; null: nothing.
   function at(data, view, x, y) {
-    const place = y + view.scroll, time = view.low + x / view.width * (view.high - view.low);
+    const time = view.low + x / view.width * (view.high - view.low);
     const near = (view.high - view.low) / view.width * 2;
-    const lane = data.lanes.find((each) => !each.is_hidden && place >= each.top && place < each.top + each.height);
+    const lane = data.lanes.find((each) => is_between(each, view, y, y) && y < y_of(each, view) + each.height);
     if (!lane) return null;
     if (lane.account) return lanes_account.at(lane, view, x);
     if (lane.counter) return lanes_counters.at(lane, view, x);
-    const row = lane.rows[Math.floor((place - lane.top) / ROW)];
+    const row = lane.rows[Math.floor((y - y_of(lane, view)) / ROW)];
     const { tiles, shown, events } = pieces(data, row, view, view.most);
     // What the place is in counts before what is near.
     const distance = (each) => Math.max(each.start - time, time - each.end, 0);
