@@ -114,7 +114,7 @@ def test_from_a_file_to_a_frame(tmp_path: Path) -> None:
     assert out.splitlines() == [
         "job.db () 8",
         "8",
-        "<ShownReport kernels, rows: 5 of 5, columns: 18> 5",
+        "<ShownReport kernels, rows: 5 of 5, columns: 21> 5",
         "('kernel events',) True",
         "InputError no such file nowhere.sqlite",
     ]

@@ -34,7 +34,7 @@ def test_leading_columns_with_values_and_the_number_of_all_rows() -> None:
     assert table["rows"][0] == {"profile": "small", "name": name, "kernel_count": 1, "kernel_sum_ns": 5,
                                 "kernel_pct": 50.0, "avg_ns": 5.0}  # fmt: skip
     assert (table["name"], table["rows_total"], len(table["rows"])) == ("kernels", 2, 2)
-    assert table["columns_omitted"] == 18 - 6
+    assert table["columns_omitted"] == 21 - 6
 
 
 def test_what_does_not_fit_is_cut_from_the_longest() -> None:

@@ -325,11 +325,12 @@ def test_rows_over_many_ranks_say_which_of_the_three_they_are(tmp_path: Path) ->
         rows = Kernel(10, 20 + rank, name="gemm"), Call(1, 2)
         write(tmp_path / "a.db", *rows, ranks={1: rank}, label=f"r{rank}", run="job", host="n1")
     of_all, of_hosts = (
-        document_of(*api.report_on(tmp_path / "a.db", ["kernels"], by=by)) for by in (None, "host")
+        document_of(*api.report_on(tmp_path / "a.db", ["kernel_categories"], by=by))
+        for by in (None, "host")
     )
     three = ("min", "median", "max")
-    assert keys_in(of_all[0]) == [f"name=gemm | over_ranks={each}" for each in three]
-    assert keys_in(of_hosts[0]) == [f"host=n1 | name=gemm | over_ranks={each}" for each in three]
+    assert keys_in(of_all[0]) == [f"category=gemm | over_ranks={each}" for each in three]
+    assert keys_in(of_hosts[0]) == [f"host=n1 | category=gemm | over_ranks={each}" for each in three]
 
 
 def test_a_second_profile_has_the_keys_of_the_first_and_a_number(tmp_path: Path) -> None:

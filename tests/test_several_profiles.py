@@ -60,7 +60,7 @@ def apart(tmp_path: Path) -> Path:
 
 def counts(target: Path | str) -> list[tuple[Any, Any]]:
     """Rank and count of each row of kernels."""
-    (report,) = api.report_on(target, ["kernels"])
+    (report,) = api.report_on(target, ["kernels"], by="rank")
     return [(row["rank"], row["kernel_count"]) for row in report.rows()]
 
 

@@ -28,7 +28,6 @@ from nsysconv.present.answer import event_of
 from nsysconv.queries.contract import Request
 from nsysconv.queries.event_lanes import event_time
 from nsysconv.queries.timeline_tiles import FACTOR
-from nsysconv.ranks.over_ranks import JobAggregator, are_ranks_of_one_job, rank_profile
 from nsysconv.report import Report
 from nsysconv.store.location import globbed, split_target
 from nsysconv.timeline.events import EVENT_KINDS
@@ -211,22 +210,12 @@ def _reports(
     rows = max(_ROWS // len(profiles), _FEWEST_ROWS) if options.limit is None else options.limit
 
     boxes = max(rows, MOST_BOXES // len(profiles))
-    # Labels of profiles may be alike.
-    who = [
-        rank_profile(str(number), None, each.profile.rows("process"), ())
-        for number, each in enumerate(profiles)
-    ]
-    sources = (each.profile.ref.source for each in profiles)
-    is_job = options.by is None and options.split is None and len(profiles) > 1
-    is_job = is_job and are_ranks_of_one_job([*zip(who, sources, strict=True)])
-    of_job = {spec for spec in names if is_job and "by-job" in _entry(spec).traits}
-    jobs: dict[str, JobAggregator] = {}
 
     def request(spec: str) -> tuple[str, Request]:
         name = queries.parse_spec(spec).name
         is_tree = "tree" in queries.ENTRIES[name].traits
         most = _MOST_ROWS.get(name, boxes if rows and is_tree else rows)
-        return spec, options.request(0 if spec in of_job else most)
+        return spec, options.request(most)
 
     combined_request = options.request(rows)
     combined = {
@@ -236,7 +225,7 @@ def _reports(
     }
     single = [spec for spec in names if spec not in combined]
     beside: dict[str, list[Report]] = {spec: [] for spec in single}
-    for number, profile in enumerate(profiles):
+    for profile in profiles:
         if options.part is not None:
             profile.narrow(options.part)
         queries.prefetch(names, profile.timeline)
@@ -249,16 +238,11 @@ def _reports(
         else:
             computed = _with_time_line(profile, specs, request)
         for spec, report in zip(single, computed, strict=True):
-            if spec in of_job:
-                jobs.setdefault(spec, JobAggregator(report)).add(report, {"": who[number]})
-            else:
-                beside[spec].append(report)
+            beside[spec].append(report)
         profile.forget()
-    made = {spec: merged.report() for spec, merged in combined.items()}
-    made |= {spec: job.report(rows) for spec, job in jobs.items()}
     return [
-        shown_report(made[spec], rows)
-        if spec in made
+        shown_report(combined[spec].report(), rows)
+        if spec in combined
         else shown_beside(
             beside[spec],
             _MOST_ROWS.get(queries.parse_spec(spec).name, rows),

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import pyarrow as pa
 
@@ -34,7 +34,6 @@ from nsysconv.queries.contract import Request
 from nsysconv.queries.cycles import Member, Session, cycles_of
 from nsysconv.ranks.over_ranks import (
     By,
-    JobAggregator,
     RankAggregator,
     RankProfile,
     are_ranks_of_one_job,
@@ -60,6 +59,9 @@ from nsysconv.store.location import (
 from nsysconv.store.runs import rank_coverage
 from nsysconv.timeline.clock_offsets import time_of_day
 from nsysconv.timeline.slices import Slice
+
+if TYPE_CHECKING:
+    from nsysconv.ranks.job import JobAggregator
 
 BY = ("rank", "host", "device", "job", *PROFILE_BY)
 """Kinds of rows that a report on many ranks can have."""
@@ -484,8 +486,10 @@ class _MergedReport:
         self._beside.sort(key=lambda pair: pair[0].order)
         count = len(self._beside)
         first = self._beside[0][1]
-        reduced: JobAggregator | RankAggregator | None = None
+        reduced: RankAggregator | JobAggregator | None = None
         if self._is_job and job_size(first.columns) is not None and self._is_one_job():
+            from nsysconv.ranks.job import JobAggregator
+
             reduced = JobAggregator(first)
         elif self._may_reduce and count > MOST_BESIDE:
             reduced = RankAggregator(first, None)
