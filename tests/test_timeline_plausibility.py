@@ -288,6 +288,21 @@ def test_a_capture_without_an_end_or_that_failed_hides_no_loss() -> None:
     assert found_then["launches-without-work"] == (1, 5, "api_call:5")
 
 
+def test_replays_of_a_graph_that_lack_nodes() -> None:
+    """Three replays of three nodes; the note is at the first replay that lacks one."""
+    calls = [Call(100 * n, 100 * n + 5, n, name="cudaGraphLaunch") for n in (1, 2, 3)]
+    nodes = {(n, k): Kernel(100 * n + 10 * k, 100 * n + 10 * k + 5, n, node=k)
+             for n in (1, 2, 3) for k in (1, 2, 3)}  # fmt: skip
+
+    def without(*gone: tuple[int, int]) -> Found:
+        return found(*calls, *(node for key, node in nodes.items() if key not in gone))
+
+    assert without() == {}
+    assert without((2, 3)) == {"graph-replays-unequal": (1, 9, "api_call:2")}
+    assert without((2, 3), (3, 3)) == {"graph-replays-unequal": (2, 9, "api_call:2")}
+    assert without((3, 1), (3, 2)) == {"graph-replays-unequal": (2, 9, "api_call:3")}
+
+
 def test_idle_time_behind_a_launch_without_work_has_no_cause() -> None:
     """Gaps [200, 300) and [400, 600); the lost launch at 450 is between the calls of the last two."""
     rows = [*launched((100, 200), (300, 400), (600, 700)), Call(450, 455, 8)]

@@ -552,7 +552,11 @@ class _Look:
         np.maximum.at(expected, node_number, replays[each_call])
         if missing := int((expected - seen).sum()):
             text = "graph nodes that are missing in some replays of their graph"
-            first = calls_of[np.flatnonzero((expected > seen)[node_number])].min()
+            size, fullest = np.bincount(each_call), np.zeros(len(keys[0]), np.int64)
+            np.maximum.at(fullest, node_number, size[each_call])
+            fewer = calls_of[size[each_call] < fullest[node_number]]
+            # If each replay lacks another node, none has fewer than the others.
+            first = (fewer if len(fewer) else calls_of[(expected > seen)[node_number]]).min()
             where = self._where("api_call", int(first))
             yield Note(
                 "graph-replays-unequal",
