@@ -29,17 +29,20 @@ def are_captured(
     begin, end = ends
     result = np.zeros(len(which), bool)
     moment, of, with_work = start[which], thread[which], start[worked]
+    order = np.argsort(moment, kind="stable")
+    moment = moment[order]
     for own in distinct(thread[begin]).tolist():
         begun, ended, after = (
             np.sort(start[each[thread[each] == own]]) for each in (begin, end, worked)
         )
         process = pid[begin[thread[begin] == own][0]]
         for since, until, is_closed in _captures(begun, ended, after):
-            during = (moment >= since) & (moment < until)
-            result |= during & (of == own)
-            if is_closed and (during & ~result).any():
+            during = order[slice(*np.searchsorted(moment, (since, until)).tolist())]
+            result[during[of[during] == own]] = True
+            others = during[~result[during] & (pid[which[during]] == process)]
+            if is_closed and len(others):
                 busy = thread[worked[(with_work >= since) & (with_work < until)]]
-                result |= during & (pid[which] == process) & ~among(of, distinct(busy))
+                result[others[~among(of[others], distinct(busy))]] = True
     return result
 
 
