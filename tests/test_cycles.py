@@ -186,3 +186,41 @@ def test_the_folder_of_the_report(tmp_path: Path) -> None:
     nsysconv.import_files([REAL / "bug_reports" / "b79"], tmp_path / "store.db")
     with reading(tmp_path / "store.db") as store:
         assert len(store.runs()) == 2
+
+
+def _imbalance(target: Path) -> list[tuple[int, int]]:
+    (findings,) = _reports(target, "findings:rank_imbalance=1")
+    return [(row["rank"], row["saving_ns"]) for row in findings if row["rule"] == "rank_imbalance"]
+
+
+def test_a_cycle_that_one_rank_lacks_is_no_unequal_work(tmp_path: Path) -> None:
+    """Rank 1 lacks the second cycle: not recorded, not idle. Only equal cycles are compared."""
+    for rank, cycle in ((0, 0), (0, 1), (1, 0)):
+        _write(tmp_path, rank, cycle)
+    assert _imbalance(tmp_path) == []
+    trace = json.loads((tmp_path / "w_1.0.pt.trace.json").read_text())
+    gemm = next(e for e in trace["traceEvents"] if e["name"] == "gemm")
+    gemm["dur"] -= 300
+    (tmp_path / "w_1.0.pt.trace.json").write_text(json.dumps(trace))
+    assert _imbalance(tmp_path) == [(0, 150_000)]  # 700 and 400 us
+
+
+def test_what_a_late_recording_lacks_is_no_unequal_work(tmp_path: Path) -> None:
+    """Six steps of one recording; rank 1's begins with the fourth. Rank 0 computes 4.2 ms, rank 1 2.1."""
+    for rank in (0, 1):
+        steps = []
+        for step in range(6):
+            path = _write(tmp_path, rank, 0, late=1000 * step)
+            trace = json.loads(path.read_text())
+            for event in trace["traceEvents"]:
+                event["args"]["correlation"] += 10 * step
+            steps.append(trace["traceEvents"])
+        trace["traceEvents"] = [event for step in steps[3 * rank :] for event in step]
+        path.write_text(json.dumps(trace))
+    assert _imbalance(tmp_path) == []
+    # If all is covered, it is unequal work.
+    trace["traceEvents"] = [event for step in steps for event in step]
+    for event in trace["traceEvents"]:
+        event["dur"] -= 350 if event["name"] == "gemm" else 0
+    path.write_text(json.dumps(trace))
+    assert _imbalance(tmp_path) == [(0, 1_050_000)]

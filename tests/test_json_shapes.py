@@ -49,9 +49,9 @@ COMMANDS = (
     "find other.json . -f json --brief",
     "schema kernels",
     "sql other.json 'select name, dur_ns from v_kernel limit 2' -f json",
-    "diff base.sqlite again.sqlite kernels steps -f json",
-    "diff base.sqlite again.sqlite --fail-on overview.kernel_sum_ns:3% -f json",
-    "diff base.sqlite again.sqlite -f json --brief",
+    "diff again.sqlite base.sqlite kernels steps -f json",
+    "diff again.sqlite base.sqlite --fail-on overview.kernel_sum_ns:3% -f json",
+    "diff again.sqlite base.sqlite -f json --brief",
     "report other.json kernel -f json",
     "info nosuch.db -f json",
 )

@@ -15,6 +15,7 @@ from conftest import REAL, few, real
 from diff_workloads import SOURCES, training
 from small_store import Call, Kernel, Memcpy, Memset, Migration, Range, opened
 from workload import Events
+from write_rocpd import write_rocpd
 
 from nsysconv import api
 from nsysconv.facts import Fact
@@ -121,6 +122,28 @@ def test_an_operation_long_before_its_call() -> None:
     assert found(*rows, early) == {"ops-before-launch": (1, 3, "kernel:3")}
 
 
+def test_most_operations_may_be_early_unless_the_clock_drifts() -> None:
+    """Four of six are 4 s early; with one that is half a second early, the clocks have drifted."""
+    rows = launched((5 * S, 5 * S + 5), (5 * S + 20, 5 * S + 30))
+    calls = [Call(5 * S + n, 5 * S + n + 1, 10 + n) for n in (40, 50, 60, 70)]
+    early = [Kernel(S + n, S + n + 5, 10 + n) for n in (40, 50, 60, 70)]
+    assert found(*rows, *calls, *early) == {"ops-before-launch": (4, 6, "kernel:3")}
+    with opened(*rows, *calls, *early) as profile:
+        (row,) = profile.report("overview").rows()
+        assert row["window_ns"] == 30
+    drifting = [Call(5 * S, 5 * S + 1, 9), Kernel(4 * S + S // 2, 4 * S + S // 2 + 5, 9)]
+    assert found(*rows, *calls, *early, *drifting) == {}
+
+
+def test_a_call_that_is_not_believed_says_nothing_of_its_operation() -> None:
+    rows = launched((S, S + 5), (S + 20, S + 30), (S + 40, S + 50), (S + 60, S + 70))
+    rows[4] = rows[4]._replace(start=70_000 * S, end=70_000 * S + 5)
+    assert found(*rows) == {"events-outside": (1, 8, "api_call:3")}
+    with opened(*rows) as profile:
+        (row,) = profile.report("overview").rows()
+        assert row["busy_ns"] == 35
+
+
 def test_where_all_are_early_it_is_the_clocks() -> None:
     calls = Call(9 * S, 9 * S + 5, 1), Call(9 * S + 9, 9 * S + 12, 2)
     rows = (*calls, Kernel(10, 20, 1), Kernel(30, 40, 2))
@@ -162,6 +185,20 @@ def test_an_event_far_from_all_others_where_no_session_is_told() -> None:
     assert found(*rows, *later) == {}
     halves = launched(*((at * MS, at * MS + 100) for at in (*range(1, 21), *range(90_000, 90_020))))
     assert found(*halves) == {}
+
+
+def test_an_operation_that_ends_long_after_all_else() -> None:
+    """Nothing follows it on its stream. No session is known, and no other of its name is like it."""
+    rows = launched((100, 200), (300, 400), (500, 600), (700, 2 * S))
+    assert found(*rows) == {"events-outside": (1, 8, "kernel:4")}
+    with opened(*rows) as profile:
+        (row,) = profile.report("overview").rows()
+        assert row["window_ns"] == 500
+    assert found(*rows[:6], *launched((700, S // 2))) == {}
+    assert found(*(row for row in rows if isinstance(row, Kernel)), without={Fact.API_CALLS}) == {}
+    # The host waited for it, or it is the only one of its name.
+    assert found(*rows, Call(720, 2 * S + 5, 9, name="cudaDeviceSynchronize")) == {}
+    assert found(*rows[:7], rows[7]._replace(name="solve")) == {}
 
 
 def test_what_lies_outside_makes_no_time() -> None:
@@ -222,7 +259,48 @@ def test_launches_while_a_stream_is_captured_have_no_work() -> None:
     end = Call(520, 522, 12, name="cudaStreamEndCapture")
     assert found(*rows, begin, Call(510, 512, 11), end) == {}
     assert found(*rows, begin, end, Call(530, 532, 11))["launches-without-work"][0] == 1
-    assert found(*rows, begin, Call(510, 512, 11, tid=12), end)["launches-without-work"][0] == 1
+
+
+def test_a_capture_takes_launches_of_threads_that_do_nothing_else_meanwhile() -> None:
+    """Autograd's thread launches what is captured on the thread that asked for it."""
+    rows = launched((100, 200), (300, 400))
+    begin = Call(500, 502, 10, name="cudaStreamBeginCapture")
+    end = Call(520, 522, 12, name="cudaStreamEndCapture")
+    other = Call(510, 512, 11, tid=12)
+    assert found(*rows, begin, other, end) == {}
+    works = [Call(514, 515, 13, tid=12), Kernel(516, 518, 13, stream=8)]
+    assert found(*rows, begin, other, *works, end)["launches-without-work"] == (1, 4, "api_call:4")
+    elsewhere = other._replace(pid=2)
+    assert found(*rows, begin, elsewhere, end)["launches-without-work"][0] == 1
+
+
+def test_a_capture_without_an_end_or_that_failed_hides_no_loss() -> None:
+    begin = Call(50, 52, 10, name="cudaStreamBeginCapture")
+    lost = [Call(60, 62, 11), Call(500, 505, 12)]
+    rows = launched((100, 200), (300, 400))
+    assert found(begin, *rows, *lost)["launches-without-work"] == (1, 4, "api_call:5")
+    failed = begin._replace(result=900)
+    assert found(failed, *rows, *lost)["launches-without-work"] == (2, 4, "api_call:4")
+    # The next capture on that thread is one of its own.
+    again = Call(510, 512, 13, name="cudaStreamBeginCapture")
+    end = Call(530, 532, 14, name="cudaStreamEndCapture")
+    found_then = found(begin, *rows, *lost, again, Call(520, 522, 15), end)
+    assert found_then["launches-without-work"] == (1, 5, "api_call:5")
+
+
+def test_replays_of_a_graph_that_lack_nodes() -> None:
+    """Three replays of three nodes; the note is at the first replay that lacks one."""
+    calls = [Call(100 * n, 100 * n + 5, n, name="cudaGraphLaunch") for n in (1, 2, 3)]
+    nodes = {(n, k): Kernel(100 * n + 10 * k, 100 * n + 10 * k + 5, n, node=k)
+             for n in (1, 2, 3) for k in (1, 2, 3)}  # fmt: skip
+
+    def without(*gone: tuple[int, int]) -> Found:
+        return found(*calls, *(node for key, node in nodes.items() if key not in gone))
+
+    assert without() == {}
+    assert without((2, 3)) == {"graph-replays-unequal": (1, 9, "api_call:2")}
+    assert without((2, 3), (3, 3)) == {"graph-replays-unequal": (2, 9, "api_call:2")}
+    assert without((3, 1), (3, 2)) == {"graph-replays-unequal": (2, 9, "api_call:3")}
 
 
 def test_idle_time_behind_a_launch_without_work_has_no_cause() -> None:
@@ -352,6 +430,18 @@ def test_strict_refuses_what_is_not_believed(tmp_path: Path) -> None:
     assert "launches-without-work" in result.errors[0].hint
     assert not (tmp_path / "job.db").exists()
     assert not api.import_files([path], tmp_path / "job.db").errors
+
+
+@pytest.mark.parametrize("source", ["nsys", "kineto", "nvprof database", "rocpd"])
+def test_strict_refuses_a_run_whose_gpu_work_was_all_lost(source: str, tmp_path: Path) -> None:
+    run = training(lambda events: replace(events, kernels=(), memcpys=()))
+    if source == "rocpd":
+        path = tmp_path / "run.db"
+        write_rocpd(run, path)
+    else:
+        path = SOURCES[source](run, tmp_path)
+    result = api.import_files([path], tmp_path / "job.db", strict=True)
+    assert "gpu-activity-missing" in result.errors[0].hint
 
 
 # -- faults in random runs

@@ -154,6 +154,8 @@ _FEW_LOST = 0.002
 # Recordings that begin and end amid work lose launches at their edges: of these, no step has lost any.
 _LOST_AT_EDGES = 0.02
 _LOST_WORK = "launches-without-work"
+# Launches that failed lost nothing of the recording, and did no work.
+_FAILED = "launches-failed"
 _WORST_FIRST = (Severity.DROPPED, Severity.APPROXIMATED, Severity.INFO)
 
 
@@ -406,6 +408,7 @@ _FAILURES = {
     "side-empty": NO_GPU_WORK,
     "side-truncated": "one profile is truncated",
     "losses-differ": "one side lost more recorded events",
+    "failures-differ": "more launches of other failed",
 }
 
 
@@ -423,12 +426,20 @@ def _losses(sides: _Sides) -> Iterator[Note]:
             many.append(loss)
         elif (loss in base) != (loss in other):
             few.append(loss)
-    for losses, severity in ((many, Severity.DROPPED), (few, Severity.APPROXIMATED)):
+    failed = [
+        loss for loss in many if loss[0] == _FAILED and other.get(loss, 0.0) > base.get(loss, 0.0)
+    ]
+    lost = [loss for loss in many if loss[0] != _FAILED]
+    for slug, losses, severity in (
+        ("losses-differ", lost, Severity.DROPPED),
+        ("losses-differ", [loss for loss in few if loss[0] != _FAILED], Severity.APPROXIMATED),
+        ("failures-differ", failed, Severity.DROPPED),
+    ):
         if losses:
             touched = [facts for _, facts in losses]
             facts = _ALL.union(*touched) if all(touched) else _ALL
             text = " vs. ".join(_losses_in_words(side, losses) for side in (base, other))
-            yield Note("losses-differ", severity, f"losses: {text}", facts=facts)
+            yield Note(slug, severity, f"{slug.partition('-')[0]}: {text}", facts=facts)
 
 
 def _lost_shares(side: _Side) -> dict[_Loss, float]:
@@ -440,9 +451,10 @@ def _lost_shares(side: _Side) -> dict[_Loss, float]:
         shares_noted: dict[_Loss, float] = {}
         for note in (*profile.notes, *profile.op_notes):
             # That one is cut off has a note of its own.
-            if note.slug != _CUT and (note.severity is Severity.DROPPED or note.slug == "no-time"):
+            is_loss = note.severity is Severity.DROPPED or note.slug in ("no-time", _FAILED)
+            if note.slug != _CUT and is_loss:
                 counts[note.slug, note.facts] += note.count
-                if note.severity is Severity.DROPPED:
+                if note.slug != "no-time":
                     shares_noted[note.slug, note.facts] = note.share
         for loss, count in counts.items():
             share = shares_noted.get(loss) or count / (count + _row_count(profile, loss[1]))

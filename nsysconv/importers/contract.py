@@ -24,7 +24,7 @@ NO_GPU_WORK = Note("no-gpu-work", Severity.INFO, "the profile has no GPU operati
 def lost_gpu_work(function: str) -> Note:
     """Return the note on a profile without GPU work in which a function was called that gives some."""
     text = f"no GPU work was recorded, although {function} was called"
-    return Note("gpu-activity-missing", Severity.INFO, text)
+    return Note("gpu-activity-missing", Severity.DROPPED, text)
 
 
 def too_many_recordings_error(where: str) -> InputError:

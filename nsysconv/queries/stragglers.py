@@ -369,6 +369,12 @@ class CollectiveWaits(_Collectives):
         labels = [*self.cycles.numbers]
         return {labels[profile]: mover(profile, clock) for profile, clock in tied.items()}
 
+    @property
+    def least_covered(self) -> float:
+        """Return the least part of a recording that those of the other ranks cover."""
+        _ = self._found
+        return self.meetings.least_covered
+
     def waits(self) -> Waits:
         """Return it for all profiles that were added."""
         matched, clocks, _ = self._found

@@ -68,6 +68,8 @@ class CollectiveGrouper:
         self._utc: list[int | None] = []
         self._cycles: Sequence[int] = ()
         self._together: dict[int, tuple[int, int]] = {}
+        self.least_covered = 1.0
+        """The least part of a recording that the others of its cycle cover. Set by `clocks`."""
         self.participants: list[Participant] = []
         self._words = 0
 
@@ -155,6 +157,10 @@ class CollectiveGrouper:
             cycle: (max(begin for begin, _ in spans), min(end for _, end in spans))
             for cycle, spans in by_cycle.items()
         }
+        for cycle, (low, high) in self._together.items():
+            longest = max(end - begin for begin, end in by_cycle[cycle])
+            covered = max(0, high - low) / longest if longest > 0 else 1.0
+            self.least_covered = min(self.least_covered, covered)
 
     def _cycle(self, profile: int) -> int:
         return self._cycles[profile] if self._cycles else 0

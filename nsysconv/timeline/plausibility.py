@@ -20,6 +20,7 @@ from nsysconv.report import MISSING, Unit, human
 from nsysconv.store.read import Examination, Profile
 from nsysconv.threads import ThreadSafeCache, cached_in
 from nsysconv.timeline.arrays import Array, among, by_group, distinct, factorize, indices, take
+from nsysconv.timeline.captures import are_captured
 from nsysconv.timeline.events import (
     EVENT_KINDS,
     SIZED_TABLES,
@@ -36,6 +37,7 @@ from nsysconv.timeline.events import (
     owners,
     timed_tables,
 )
+from nsysconv.timeline.outliers import APART_NS, APART_SPANS, main_part, medians
 from nsysconv.timeline.soundness import (
     EARLY_NS,
     GPU_TABLES,
@@ -48,11 +50,10 @@ from nsysconv.timeline.soundness import (
 _OVERRUN_MEDIANS = 10
 # Fewer of one name have no median; the stream's has to do.
 _FEWEST_OF_A_NAME = 3
-# If the session is unknown, an event is apart if it is so far from all others, in ns and in multiples
-# of their span. If more events than these, in number and as a part of all, are apart, the program had a
-# pause.
-_APART_NS, _APART_SPANS = 1_000_000_000, 100
+# If more events than these, in number and as a part of all, are apart, the program had a pause.
 _FEW_APART, _FEW_APART_PARTS = 3, 500
+# If most operations are early, and some by this part of what is early, the clocks drift apart.
+_DRIFT_PARTS = 10
 # Operations before the first event of the host, from which it is that far, and this part of the rest.
 _LEFT_NS, _LEFT_PARTS = 1_000_000, 10
 # A note names so many functions.
@@ -221,9 +222,11 @@ class _Look:
             low_edge, high_edge = edges
             text = "events outside the session, which took " + human(took, Unit.NS)
         else:
-            low_edge, high_edge = _main_part([*every.values()], low, high)
-            text = f"events far from all others, by {_APART_SPANS} times their time span or more"
-        if low >= low_edge and high <= high_edge:
+            starts, ends = zip(*((t.start, t.end) for t in every.values()), strict=True)
+            low_edge, high_edge = main_part(starts, ends, low, high)
+            text = f"events far from all others, by {APART_SPANS} times their time span or more"
+        stalled = None if has_session else self._ends_last(every, low)
+        if low >= low_edge and high <= high_edge and stalled is None:
             return
         found = {
             table: times.row[
@@ -231,6 +234,9 @@ class _Look:
             ]
             for table, times in every.items()
         }
+        if stalled is not None:
+            table, row = stalled
+            found[table] = distinct(np.append(found[table], row))
         count = {table: len(times.row) for table, times in every.items()}
         for table in timed_tables(self._profile):
             if table not in self._tables:  # none of its rows is outside
@@ -249,14 +255,36 @@ class _Look:
             # What a recording is, all reports on it say.
             yield self._note("events-outside", text, found, frozenset())
 
+    def _ends_last(self, every: Mapping[str, _Times], low: int) -> tuple[str, int] | None:
+        # The table and row of an operation that ends long after all else, as no other of its name, or
+        # None. Without calls, the host may have waited for it.
+        ops = {table: times for table, times in every.items() if table in self._gpu_tables}
+        if self._calls is None or not ops:
+            return None
+        last = {table: int(times.end.max()) for table, times in every.items()}
+        table = max(ops, key=lambda each: last[each])
+        end, times = last.pop(table), ops[table]
+        before = max(last.values(), default=low)
+        if end - before <= APART_NS:
+            return None
+        place = int(times.end.argmax())
+        before = int(np.delete(times.end, place).max(initial=before))
+        dur, name = times.end - times.start, self._of(table, "name_id", times.row)
+        (usual,) = medians(name, np.array([place]), dur, _FEWEST_OF_A_NAME)
+        is_far = end - before > max(APART_NS, APART_SPANS * (before - low))
+        is_odd = dur[place] > _OVERRUN_MEDIANS * usual
+        return (table, int(times.row[place])) if is_far and is_odd else None
+
     @cached_in("_cache")
     def _lags(self, table: str) -> tuple[Array, Array]:
         # The rows of operations with a call that has a time, and how long after its start they start.
         times, calls = self._times(table), self._calls
         called_at = np.full(len(times.row), MISSING)
         if calls is not None:
-            mine = take(self._owners(table), times.row)
-            called_at = np.where(mine >= 0, calls["start_ns"].take(mine), MISSING)
+            mine, believed = take(self._owners(table), times.row), calls["start_ns"].copy()
+            for places in self.places.get("api_call", ()):
+                believed[places] = MISSING
+            called_at = np.where(mine >= 0, believed.take(mine), MISSING)
         known = called_at != MISSING
         return take(times.row, known), take(times.start, known) - take(called_at, known)
 
@@ -264,19 +292,20 @@ class _Look:
         """Return whether times of the GPU can be compared with those of the host (Clocks, ibid.)."""
         lags = [lag for table in self._gpu_tables if len(lag := self._lags(table)[1])]
         return not lags or (
-            min(int(lag.min()) for lag in lags) <= _APART_NS
-            and max(int(lag.max()) for lag in lags) >= -_APART_NS
+            min(int(lag.min()) for lag in lags) <= APART_NS
+            and max(int(lag.max()) for lag in lags) >= -APART_NS
         )
 
     def early(self) -> Iterator[Note]:
         """Yield a note on operations long before the calls that launched them."""
-        found, count = {}, 0
+        found, count, drifts = {}, 0, False
         for table in self._gpu_tables:
             rows, lag = self._lags(table)
             found[table] = rows[lag < -EARLY_NS]
             count += len(rows)
+            drifts |= bool(((lag >= -EARLY_NS) & (lag < -EARLY_NS // _DRIFT_PARTS)).any())
         early = sum(map(len, found.values()))
-        if not early or 2 * early > count:
+        if not early or (drifts and 2 * early > count):
             return
         text = "GPU operations more than a second before the calls that launched them"
         yield self._note("ops-before-launch", text, found, _WORK)
@@ -338,8 +367,8 @@ class _Look:
         over = end[order[:-1]] - start[order[1:]]
         late = (group[order[:-1]] == group[order[1:]]) & (over > OVERRUN_NS)
         suspects, over = order[:-1][late], over[late]
-        usual = _medians(name, suspects, dur, _FEWEST_OF_A_NAME)
-        usual = np.where(np.isnan(usual), _medians(group, suspects, dur, 1), usual)
+        usual = medians(name, suspects, dur, _FEWEST_OF_A_NAME)
+        usual = np.where(np.isnan(usual), medians(group, suspects, dur, 1), usual)
         stalled = suspects[over > _OVERRUN_MEDIANS * usual]
         if len(stalled):
             found = {t: row[stalled[kind[stalled] == place]] for place, t in enumerate(tables)}
@@ -374,7 +403,14 @@ class _Look:
         column = self._profile.columns("api_call", ("dur_ns", "tid", "result"))
         result = column["result"][without]
         failed = (result != 0) & (result != MISSING)
-        captured = self._captured(calls, names, column["tid"], without) & ~failed
+        begin = np.flatnonzero(self._named(calls, names, "begin_capture"))
+        begin = begin[(column["result"][begin] == 0) | (column["result"][begin] == MISSING)]
+        ends = begin, np.flatnonzero(self._named(calls, names, "end_capture"))
+        captured = np.zeros(len(without), bool)
+        if len(begin):
+            thread, _ = factorize(calls["pid"], column["tid"])
+            worked = launches[~among(launches, without)]
+            captured = are_captured(calls, thread, ends, worked, without) & ~failed
         lost = without[~failed & ~captured]
         lost = lost[~self._beside_others(calls, column, launches, lost)]
         lost = self._without_shared(names, lost)
@@ -417,24 +453,6 @@ class _Look:
             shared[group[: len(both) - len(rest)]] = True
             worked[rest] = shared[group[len(both) - len(rest) :]]
         return worked[:-1]
-
-    def _captured(
-        self, calls: Mapping[str, Array], names: Mapping[int, str], tid: Array, which: Array
-    ) -> Array:
-        # The mask is true for calls between the begin and the end of a capture on their thread.
-        begin = np.flatnonzero(self._named(calls, names, "begin_capture"))
-        end = np.flatnonzero(self._named(calls, names, "end_capture"))
-        result = np.zeros(len(which), bool)
-        start, pid = calls["start_ns"], calls["pid"]
-        for thread in {(int(pid[i]), int(tid[i])) for i in begin.tolist()}:
-            begun, ended = (
-                np.sort(start[each[(pid[each] == thread[0]) & (tid[each] == thread[1])]])
-                for each in (begin, end)
-            )
-            mine = np.flatnonzero((pid[which] == thread[0]) & (tid[which] == thread[1]))
-            moment = start[which[mine]]
-            result[mine] = np.searchsorted(begun, moment) > np.searchsorted(ended, moment)
-        return result
 
     def _without_shared(self, names: Mapping[int, str], lost: Array) -> Array:
         # This removes launches whose work is recorded for another launch, which then has two kernels.
@@ -534,7 +552,11 @@ class _Look:
         np.maximum.at(expected, node_number, replays[each_call])
         if missing := int((expected - seen).sum()):
             text = "graph nodes that are missing in some replays of their graph"
-            first = calls_of[np.flatnonzero((expected > seen)[node_number])].min()
+            size, fullest = np.bincount(each_call), np.zeros(len(keys[0]), np.int64)
+            np.maximum.at(fullest, node_number, size[each_call])
+            fewer = calls_of[size[each_call] < fullest[node_number]]
+            # If each replay lacks another node, none has fewer than the others.
+            first = (fewer if len(fewer) else calls_of[(expected > seen)[node_number]]).min()
             where = self._where("api_call", int(first))
             yield Note(
                 "graph-replays-unequal",
@@ -545,44 +567,3 @@ class _Look:
                 _WORK,
                 int(expected.sum()),
             )
-
-
-def _medians(keys: Array, which: Array, values: Array, fewest: int) -> Array:
-    # The result has, per place, the median of the values with its key, or NaN if there are fewer than
-    # `fewest`.
-    wanted = distinct(keys[which])
-    members = np.flatnonzero(among(keys, wanted))
-    each = by_group(np.searchsorted(wanted, keys[members]), len(wanted), values[members])
-    medians = np.array([np.median(v) if len(v) >= fewest else np.nan for v in each])
-    result: Array = medians[np.searchsorted(wanted, keys[which])]
-    return result
-
-
-def _main_part(every_times: Sequence[_Times], low: int, high: int) -> tuple[int, int]:
-    # The first and last start of the events that are not far apart from most of them.
-    starts = [each.start for each in every_times]
-    sample = np.sort(np.concatenate([each[:: max(1, len(each) // 1000)] for each in starts]))
-    middle = int(sample[3 * len(sample) // 4] - sample[len(sample) // 4])
-    if high - low <= max(_APART_NS, _APART_SPANS * middle):
-        return low, high
-    every, ends = np.concatenate(starts), np.concatenate([each.end for each in every_times])
-    order = np.argsort(every, kind="stable")
-    every = every[order]
-    first, last = len(every) // 4, 3 * len(every) // 4
-    gaps = every[1:] - np.maximum.accumulate(ends[order])[:-1]
-    far = np.flatnonzero(gaps > max(_APART_NS, _APART_SPANS * int(every[last] - every[first])))
-    while True:
-        before, after = far[far < first], far[far >= last]
-        # The main part reaches to the nearest far gaps. A longer span raises the limit, so this repeats
-        # until all remaining gaps exceed it.
-        span = int(
-            every[after[0] if len(after) else -1] - every[before[-1] + 1 if len(before) else 0]
-        )
-        limit = max(_APART_NS, _APART_SPANS * span)
-        met = far[gaps[far] > limit]
-        if len(met) == len(far):
-            return (
-                int(every[before[-1] + 1]) if len(before) else low,
-                int(every[after[0]]) if len(after) else high,
-            )
-        far = met

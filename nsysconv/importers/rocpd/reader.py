@@ -19,6 +19,7 @@ from nsysconv.importers.contract import (
     MAX_RECORDINGS,
     NO_GPU_WORK,
     Options,
+    lost_gpu_work,
     too_many_recordings_error,
 )
 from nsysconv.importers.probe import Probe
@@ -26,7 +27,7 @@ from nsysconv.importers.rocpd import ADVICE, POSSIBLE, suffixes, tables
 from nsysconv.importers.rocpd.survey import ALLOCATION, COPY, KERNEL, RocpdSurvey
 from nsysconv.importers.rocprofiler import HSA, OPERATIONS, becomes, range_kind
 from nsysconv.importers.sqlite_columns import TIME_LIMIT, in_lists, only
-from nsysconv.names import cut_off, escaped, plain_api_name
+from nsysconv.names import called, cut_off, escaped, plain_api_name
 from nsysconv.notes import Note, Severity
 from nsysconv.store.recording import (
     ArrowRows,
@@ -361,10 +362,16 @@ class RocpdReader(RocpdSurvey):
             if self._facts & {Fact.KERNELS, Fact.MEMCPYS}:
                 self._facts.add(Fact.API_LINKS)
 
+    def _launching_function(self) -> str | None:
+        launches = called("kernel_launch", "graph_launch")
+        return next(filter(launches, map(plain_api_name, self._functions.values())), None)
+
     def _row_notes(self) -> Iterator[Note]:
         kernels, of_kernels = self._file.name(KERNEL), frozenset({Fact.KERNELS})
         if not self._times.keys() & {KERNEL, COPY}:
-            yield NO_GPU_WORK
+            launch = self._launching_function() if Fact.KERNELS in self._facts else None
+            self._facts -= {Fact.KERNELS, Fact.MEMCPYS, Fact.API_LINKS} if launch else set()
+            yield lost_gpu_work(launch) if launch else NO_GPU_WORK
         elif self._context.stream == "queue_id":
             yield rocm.queues_note(kernels)
         if KERNEL in self._times and "kernel_id" in self._file.columns(KERNEL):

@@ -354,43 +354,40 @@ class Findings:
     def _over_ranks(self) -> Iterator[tuple[str, Candidate]]:
         if not self._may_be_one_run:
             return
-        with_devices = [(ref, p) for ref, p in self._over_cycles() if p.devices]
-        ranked = [(ref, p) for ref, p in with_devices if p.rank is not None]
+        ranked = [
+            (ref, p) for ref, p in _over_cycles(self._in_common_cycles()) if p.rank is not None
+        ]
         uneven = communication.imbalance(
             [max(d.computation_ns for d in p.devices) for _, p in ranked]
         )
-        if uneven is not None and not any(RANK_IMBALANCE in p.blind for _, p in ranked):
+        # What other recordings do not cover may be work that theirs lack.
+        covered = self._collectives.least_covered if self._collectives else 1.0
+        is_known = uneven is not None and covered * (1 + uneven[1].value / 100) > 1
+        if uneven and is_known and not any(RANK_IMBALANCE in p.blind for _, p in ranked):
             place, found = uneven
             ref, partial = ranked[place]
             span, window = _longest_of(partial.devices)
             found = replace(found, rank=partial.rank)
             yield RANK_IMBALANCE, Candidate(ref.label, found, span, window, partial.frameworks)
+        with_devices = [(ref, p) for ref, p in _over_cycles(self._partials) if p.devices]
         span, window = _longest_of([d for _, p in with_devices for d in p.devices])
         for name, label, found in self._of_collectives(span):
             partial = next(p for ref, p in self._partials if ref.label == label)
             yield name, Candidate(label, found, span, window, partial.frameworks)
 
-    def _over_cycles(self) -> list[tuple[ProfileRef, Partial]]:
-        # The cycles of a process become one profile. Its time in a cycle is that of the device that had
-        # most.
+    def _in_common_cycles(self) -> list[tuple[ProfileRef, Partial]]:
+        # These are the profiles with devices of the cycles that were recorded of each process.
         cycles = cycles_of([ref for ref, _ in self._partials])
-        by_process: dict[str, list[tuple[ProfileRef, Partial]]] = {}
+        recorded: dict[str, set[int]] = {}
         for ref, each in self._partials:
-            by_process.setdefault(cycles.first[ref.label], []).append((ref, each))
-        whole = []
-        for members in by_process.values():
-            if len(members) == 1:
-                whole += members
-                continue
-            first = cycles.first[members[0][0].label]
-            devices = [partial.devices for _, partial in members if partial.devices]
-            sums = [
-                sum(max(getattr(device, name) for device in each) for each in devices)
-                for name in ("computation_ns", "span_ns", "window_ns")
-            ]
-            ref, own = next((ref, p) for ref, p in members if ref.label == first)
-            whole.append((ref, replace(own, devices=(_Device({}, *sums),) if devices else ())))
-        return whole
+            if each.devices:
+                recorded.setdefault(cycles.first[ref.label], set()).add(cycles.numbers[ref.label])
+        common = set.intersection(*recorded.values()) if recorded else set()
+        return [
+            (ref, each)
+            for ref, each in self._partials
+            if each.devices and cycles.numbers[ref.label] in common
+        ]
 
     def _of_collectives(self, span_ns: int) -> Iterator[tuple[str, str, Found]]:
         # The findings name the rank for which the others waited most, and how long each did; and what
@@ -510,6 +507,31 @@ class Findings:
             text = "; ".join(f"{', '.join(names)}: {why}" for why, names in by_reason.items())
             text = f"checks that could not run: {text}"
             yield Note("rules-cannot-look", Severity.INFO, text)
+
+
+def _over_cycles(
+    partials: Sequence[tuple[ProfileRef, Partial]],
+) -> list[tuple[ProfileRef, Partial]]:
+    # The cycles of a process become one profile. Its time in a cycle is that of the device that had
+    # most.
+    cycles = cycles_of([ref for ref, _ in partials])
+    by_process: dict[str, list[tuple[ProfileRef, Partial]]] = {}
+    for ref, each in partials:
+        by_process.setdefault(cycles.first[ref.label], []).append((ref, each))
+    whole = []
+    for members in by_process.values():
+        if len(members) == 1:
+            whole += members
+            continue
+        first = cycles.first[members[0][0].label]
+        devices = [partial.devices for _, partial in members if partial.devices]
+        sums = [
+            sum(max(getattr(device, name) for device in each) for each in devices)
+            for name in ("computation_ns", "span_ns", "window_ns")
+        ]
+        ref, own = next((ref, p) for ref, p in members if ref.label == first)
+        whole.append((ref, replace(own, devices=(_Device({}, *sums),) if devices else ())))
+    return whole
 
 
 def _longest_of(devices: Sequence[_Device]) -> tuple[int, int]:
