@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -368,3 +369,20 @@ def package_path(path: str) -> str:
 def public_path(path: str) -> str:
     """Return a path without its folders if it is absolute; of an installed package, from there on."""
     return _ABSOLUTE.sub("", package_path(path))
+
+
+_SIGNS_OF_LISTS = re.compile(r'^"|; |: |;$')
+_NAMED = re.compile(
+    r'(?:(?P<name>"(?:[^"\\]|\\.)*"|(?:(?!; ).)*?): )?(?P<text>[^;:]+)(?:; |$)', re.DOTALL
+)
+
+
+def quoted_apart(name: str) -> str:
+    """Return a name as it stands in a list `name: text; name: text`: as in JSON if it has such signs."""
+    return json.dumps(name, ensure_ascii=False) if _SIGNS_OF_LISTS.search(name) else name
+
+
+def named_texts(listed: str) -> list[tuple[str, str]]:
+    """Return the names and texts of such a list, of texts without these signs; "" for no name."""
+    found = ((each["name"] or "", each["text"]) for each in _NAMED.finditer(listed))
+    return [(json.loads(name) if name[:1] == '"' else name, text) for name, text in found]
