@@ -433,6 +433,23 @@ def test_what_has_no_value_on_either_side_is_nothing_to_judge() -> None:
     assert verdict("made.sum_ns:3%", nothing, row(100, None, "b")).state == "inconclusive"
 
 
+def test_a_limit_that_no_row_has_a_value_for_passes_no_gate() -> None:
+    """As steps that nobody annotated have none: no more data would help."""
+    nothing = verdict("made.sum_ns:3%", row(None, None, "a"))
+    assert exit_status([nothing], passes_undecided=True) == 4
+    half = verdict("made.sum_ns:3%", row(None, 1, "a"))
+    assert exit_status([half], passes_undecided=True) == 0
+
+
+def test_counts_that_vary_between_runs_need_no_more_runs() -> None:
+    change = Change((75, 100, 75), (100, 100, 100), "repeats")
+    found = verdict("made.gap_count:0", LimitRow("k", *change.means, change))
+    assert (found.state, found.needs_runs) == ("inconclusive", None)
+    assert found.reason == (
+        "runs of one side differ (75 to 100 vs. 100): let all runs do the same, or allow as much"
+    )
+
+
 NAMES = st.text(st.sampled_from('a"\\;: \n'), max_size=6)
 
 

@@ -424,8 +424,9 @@ def contributors_report(
     """Return the rows that explain most of the change."""
     rows_of = {name: compared(name).rows or () for name in account.CONTRIBUTOR_REPORTS}
     for name in ("kernels", "api_vs_kernel"):
-        anew = partial(_rows_renamed, judged, name)
-        rows_of[name] = tuple(replaced_as_one(name, rows_of[name], anew))
+        if {row.where for row in rows_of[name]} >= {rows.ONLY_BASE, rows.ONLY_OTHER}:
+            anew = partial(_rows_renamed, judged, name)
+            rows_of[name] = tuple(replaced_as_one(name, rows_of[name], anew))
     return account.contributors(rows_of, account=change, profiles=judged.asked.refs)
 
 

@@ -142,10 +142,10 @@ class LimitVerdict:
 
     `worst` became worse the most (or better the least) of the rows that exceed, else of those that leave
     the question open; None where no row has both values. `is_void`: nothing was there to be looked at, by
-    a slip or a failure, and no more data would help. `renamed`: the names of rows that were set against
-    each other. `exceeding` are all rows that exceed, the worst first; `all_of` says what all kernels of
-    the worst one's category came to; `needs_runs` are the runs per side that would decide, None where
-    more runs would not.
+    a slip or a failure, and no more data would help; `has_no_value`: nor has any row a value. `renamed`:
+    the names of rows that were set against each other. `exceeding` are all rows that exceed, the worst
+    first; `all_of` says what all kernels of the worst one's category came to; `needs_runs` are the runs
+    per side that would decide, None where more runs would not.
     """
 
     limit: Limit
@@ -153,6 +153,7 @@ class LimitVerdict:
     reason: str
     worst: JudgedRow | None
     is_void: bool = False
+    has_no_value: bool = False
     renamed: tuple[str, ...] = ()
     exceeding: tuple[JudgedRow, ...] = ()
     all_of: str | None = None
@@ -212,6 +213,7 @@ def judge_limit(limit: Limit, column: Column, rows: Sequence[LimitRow] | None) -
         state,
         reason,
         worst,
+        has_no_value=not valued,
         renamed=tuple(row.keys for row in chosen if row.parts),
         exceeding=tuple(sorted(exceeding, key=lambda row: row.worsening, reverse=True)),
         needs_runs=_needed_runs(limit, unclear)
@@ -251,12 +253,13 @@ def _least(limit: Limit, column: Column, chosen: Sequence[LimitRow]) -> Fraction
 def exit_status(verdicts: Sequence[LimitVerdict], *, passes_undecided: bool = False) -> int:
     """Return 0 if all limits hold, 1 if any is exceeded, 4 if any is undecided and none exceeded.
 
-    `passes_undecided`: undecided ones hold, but for those that are void.
+    `passes_undecided`: undecided ones hold, but for those that are void or have no value.
     """
     if any(verdict.state == "exceeded" for verdict in verdicts):
         return EXCEEDED
     undecided = [verdict for verdict in verdicts if verdict.state == "inconclusive"]
-    return INCONCLUSIVE if any(v.is_void or not passes_undecided for v in undecided) else 0
+    void = any(v.is_void or v.has_no_value for v in undecided)
+    return INCONCLUSIVE if undecided and (void or not passes_undecided) else 0
 
 
 _COLUMNS = (
@@ -505,7 +508,11 @@ def _reason(
     worst = _worst_of(unclear)
     if worst is not None:
         of_rows = f"{len(unclear)} of {_row_count(chosen)} undecided: " if chosen > 1 else ""
-        parts.append(of_rows + undecided_words(worst.moved, _share_of(limit, worst)))
+        vary = column.is_counted and worst.moved.basis == "repeats"
+        if vary and _needed_runs(limit, unclear) is None:
+            parts.append(of_rows + _varying_words(worst))
+        else:
+            parts.append(of_rows + undecided_words(worst.moved, _share_of(limit, worst)))
     if without:
         first = f", the first {without[0].name}" if without[0].name else ""
         sides = "both sides" if without[0].base is without[0].other is None else "one side"
@@ -513,6 +520,14 @@ def _reason(
         if len(without) == chosen and (limit.report == "steps" or "per_step" in column.name):
             parts.append("if no steps are annotated, --step-range names the ranges that are steps")
     return "; ".join(parts)
+
+
+def _varying_words(row: JudgedRow) -> str:
+    # More runs do not decide what is counted, and is not the same in all runs of a side.
+    values = (row.moved.base, row.moved.other)
+    ends = (dict.fromkeys(human(end, row.unit) for end in (min(v), max(v))) for v in values)
+    varies = " vs. ".join(" to ".join(each) for each in ends)
+    return f"runs of one side differ ({varies}): let all runs do the same, or allow as much"
 
 
 def _reaches(limit: Limit, change: Change, sign: int) -> bool:

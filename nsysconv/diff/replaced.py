@@ -63,7 +63,8 @@ def replaced_as_one(report: str, rows: Sequence[RowPair], compared: Compared) ->
             for where in (ONLY_BASE, ONLY_OTHER)
         )
         row = found[group[0].key]
-        as_one.append(row._replace(base={**row.base, "name": _ARROW.join(map(_listed, sides))}))
+        names = _ARROW.join(_listed(side, 1) for side in sides)
+        as_one.append(row._replace(base={**row.base, "name": names}))
     return [*(row for row in rows if row.key not in taken), *as_one]
 
 
@@ -203,7 +204,7 @@ class Limited:
 
     @cached_property
     def _varying(self) -> list[str]:
-        # Of ranks and devices, those in which the rows differ.
+        # Ranks, devices, both or neither: those in which the rows differ.
         spelled = [row.base or row.other for row in self.rows]
         return [name for name in _PLACES if len({each.get(name) for each in spelled}) > 1]
 
@@ -214,6 +215,6 @@ def _work_of(call: str) -> str | None:
     return _KERNELS if role == _GRAPH else role or role_of(call)
 
 
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
+def _listed(names: Sequence[str], most: int = _NAMED) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

@@ -20,7 +20,7 @@ from nsysconv.report import Unit, human
 
 MOST_LINES = 12
 MOST_BYTES = 60_000
-_MOST_LIMITS, _MOST_CONTRIBUTORS, _MOST_NOTES = 3, 2, 2
+_MOST_LIMITS, _MOST_NAMED, _MOST_CONTRIBUTORS, _MOST_NOTES = 3, 3, 2, 2
 _HEADING, _SENTENCE, _ROWS, _LIMIT, _NAME = 400, 240, 600, 80, 60
 _EXCEEDED, _INCONCLUSIVE = "exceeded", "inconclusive"
 _SAME, _FAIL = "same", "FAIL"
@@ -66,16 +66,21 @@ def _on_limits(limits: Section | None, out: TextIO) -> Iterator[str]:
         for row in rows
         if row["state"] == state and row not in few
     ]
-    for row in broken[:_MOST_LIMITS]:
-        yield f"**{row['state']}**: {_limit(row, out)}"
+    alike = _alike(broken)
+    for same in alike[:_MOST_LIMITS]:
+        yield f"**{same[0]['state']}**: {_limits_alike(same, out)}"
     if few:
-        names = ", ".join(_code(shorten(escaped(row["limit"]), _LIMIT), out) for row in few)
+        names = _names(few, out)
         needed = max(row["needs_runs"] for row in few)
         which = "new runs" if all("new runs" in row["reason"] for row in few) else "runs per side"
         yield f"**{_INCONCLUSIVE}**: {names}: record {needed} {which}"
     if rows:
-        rest = Counter(row["state"] for row in broken[_MOST_LIMITS:])
-        more = [f"{count} more: {state}" for state, count in rest.items()]
+        rest = [row for same in alike[_MOST_LIMITS:] for row in same]
+        more = [
+            f"{count} more: {state} ({_names(named, out)}{', …' if count > len(named) else ''})"
+            for state, count in Counter(row["state"] for row in rest).items()
+            for named in [[row for row in rest if row["state"] == state][:_MOST_NAMED]]
+        ]
         held = len(rows) - len(broken) - len(few)
         within = ", ".join([*more, f"within: {held} of {len(rows)} limits"])
         renamed = next((row["renamed"] for row in rows if row.get("renamed")), "")
@@ -84,6 +89,25 @@ def _on_limits(limits: Section | None, out: TextIO) -> Iterator[str]:
         unmatched = next((r["reason"] for r in rows if r["reason"].endswith(_NO_MATCH)), "")
         without = f"; {_shown(unmatched, out)}" if " matches " in unmatched else ""
         yield within + (f"; renamed? {names}" if renamed else "") + without
+
+
+def _alike(rows: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
+    # Limits that are undecided for one reason stand together: it is one doubt.
+    groups: dict[object, list[Mapping[str, Any]]] = {}
+    for number, row in enumerate(rows):
+        key = row["reason"] if row["state"] == _INCONCLUSIVE and not row["row"] else number
+        groups.setdefault(key, []).append(row)
+    return [*groups.values()]
+
+
+def _limits_alike(rows: Sequence[Mapping[str, Any]], out: TextIO) -> str:
+    if len(rows) == 1:
+        return _limit(rows[0], out)
+    return f"{_names(rows, out)}: {_shown(rows[0]['reason'], out)}"
+
+
+def _names(rows: Sequence[Mapping[str, Any]], out: TextIO) -> str:
+    return ", ".join(_code(shorten(escaped(row["limit"]), _LIMIT), out) for row in rows)
 
 
 def _on_runs(answer: Mapping[str, Any]) -> Iterator[str]:
@@ -98,13 +122,13 @@ def _limit(row: Mapping[str, Any], out: TextIO) -> str:
     if _MISSING in row["reason"] and row["state"] == _INCONCLUSIVE:
         return f"{name}: {_shown(row['reason'], out)}"
     key = f", {_code(shorten_name(escaped(row['row']), _NAME), out)}" if row["row"] else ""
-    key += f", {row['place']}" if row["place"] else ""
+    key += f", {row['place']}" if row.get("place") else ""
     if row["state"] == _INCONCLUSIVE or not row["change"]:
         return f"{name}{key}: {_shown(row['reason'], out)}"
     # Numbers and our own words need no care.
     worst = f"{name}{key}: {', '.join(filter(None, (row['change'], row['interval'])))}"
     worst += "".join(_others(row["exceeding"] or "", out))
-    return worst + (f"; {row['all_of']}" if row["all_of"] else "")
+    return worst + (f"; {row['all_of']}" if row.get("all_of") else "")
 
 
 def _others(exceeding: str, out: TextIO) -> Iterator[str]:
