@@ -251,6 +251,25 @@ def test_communication_is_fused_with_nothing_that_computes(tmp_path: Path) -> No
     assert api_said.exit_status == 4
 
 
+@pytest.mark.parametrize("annotated", [True, False])
+@pytest.mark.parametrize(("base", "other"), [(2, 5), (5, 2), (1, 3)])
+def test_sides_of_unequal_numbers_of_runs(
+    base: int, other: int, annotated: bool, tmp_path: Path
+) -> None:
+    """A new kernel hides the one that is slower by 20 % no more than where the sides have as many runs."""
+    sides = (("base", base, {"gemm": 300, "gemm_a": 20}),
+             ("other", other, {"gemm": 300, "gemm_a": 24, "gemm_new": 2}))  # fmt: skip
+    for name, runs, kernels in sides:
+        for number in range(runs):
+            rows = [row for row in training(**kernels) if annotated or not isinstance(row, Range)]
+            write(tmp_path / f"{name}.db", *rows, Call(number, number + 1, 9, name="cudaFree"),
+                  label=f"run {number}")  # fmt: skip
+    result = api.compare(tmp_path / "base.db", tmp_path / "other.db", fail_on=[SUM])
+    (row,) = result.reports[-1].rows()
+    assert (row["state"], row["renamed"]) == ("exceeded", None)
+    assert row["exceeding"] == "gemm_new: +20.00 µs; gemm_a: +40.00 µs (+20.00 %)"
+
+
 def test_of_one_category_stands_before_all(tmp_path: Path) -> None:
     """The products took each other's place within 3 %; the reductions were fused into more than that."""
     base = counted(gemm_a=(1, 100), softmax=(4, 50))

@@ -528,7 +528,10 @@ def _verdict(judged: Judgement, limit: gate.Limit, comparison: Comparison) -> ga
         return gate.judge_limit(limit, column, None)
 
     compared = partial(_rows_renamed, judged, limit.report)
-    limited = Limited(limit, columns, pairs, compared, judged.per, judged.asked.identical)
+    # Values of rows are means over runs.
+    runs = (len(side.runs) for side in judged.asked.sides)
+    base, other = (each / count for each, count in zip(judged.per, runs, strict=True))
+    limited = Limited(limit, columns, pairs, compared, (base, other), judged.asked.identical)
     verdict = gate.judge_limit(limit, column, limited.limit_rows())
     if verdict.worst is None or not verdict.exceeding:
         return verdict

@@ -72,8 +72,8 @@ def replaced_as_one(report: str, rows: Sequence[RowPair], compared: Compared) ->
 class Limited:
     """The rows of a report, as a limit on one of its columns sees them.
 
-    `compared` matches them anew. `per` are the numbers of steps of the sides, or of runs. `identical`:
-    both sides are the same recordings, so that nothing changed.
+    `compared` matches them anew. `per` are the numbers of steps of a run of each side, 1 without steps.
+    `identical`: both sides are the same recordings, so that nothing changed.
     """
 
     limit: Limit
