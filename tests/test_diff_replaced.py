@@ -256,7 +256,7 @@ def test_communication_is_fused_with_nothing_that_computes(tmp_path: Path) -> No
 def test_sides_of_unequal_numbers_of_runs(
     base: int, other: int, annotated: bool, tmp_path: Path
 ) -> None:
-    """A new kernel hides the one that is slower by 20 % no more than where the sides have as many runs."""
+    """A new kernel hides the one that is 20 % slower no more than where sides have as many runs."""
     sides = (("base", base, {"gemm": 300, "gemm_a": 20}),
              ("other", other, {"gemm": 300, "gemm_a": 24, "gemm_new": 2}))  # fmt: skip
     for name, runs, kernels in sides:
