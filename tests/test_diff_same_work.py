@@ -359,6 +359,7 @@ def test_work_of_another_size_is_not_compared(what: str, way: str, tmp_path: Pat
     assert result.exit_status == (1 if more_bytes else 4)
     row = next(row for row in result.reports[-1].rows() if row["limit"] == TIMES[0])
     assert row["reason"].startswith(f"different workloads: {SAID[what]} {ratio}")
+    assert row["reason"].endswith("; record both sides with one size")
     assert row["needs_runs"] is None
 
 

@@ -522,8 +522,10 @@ def _verdict(judged: Judgement, limit: gate.Limit, comparison: Comparison) -> ga
         return gate.undecided(limit, failure, is_void=True)
     if judged.is_unlike(column) and not column.is_counted:
         mean = "steps.avg_ns, kernels.per_step_ns or transfers.bytes_per_step"
-        advice = "" if judged.sizes else f"; limit a mean, such as {mean}"
-        return gate.undecided(limit, f"different workloads: {'; '.join(judged.unlike)}{advice}")
+        advice = f"limit a mean, such as {mean}"
+        if judged.sizes:
+            advice = "record both sides with one size"
+        return gate.undecided(limit, f"different workloads: {'; '.join(judged.unlike)}; {advice}")
     if pairs is None:
         return gate.judge_limit(limit, column, None)
 
