@@ -97,6 +97,18 @@ def test_calls_that_differ_are_of_no_one_recording(tmp_path: Path) -> None:
     assert "same recording" not in result.answer
 
 
+def test_a_pattern_chooses_a_row_by_either_spelling(tmp_path: Path) -> None:
+    """An A100's calls are CUDA's, an MI300X's HIP's; both are one row."""
+    for name, prefix, gpu in (("base", "cuda", "NVIDIA A100"), ("other", "hip", "AMD Instinct MI300X")):
+        calls = [Call(1000 * i, 1000 * i + 500, 100 + i, name=f"{prefix}Malloc")
+                 for i in range(10 if name == "base" else 12)]  # fmt: skip
+        write(tmp_path / f"{name}.db", *training(gemm=100), *calls, gpus={0: {"name": gpu}})
+    limits = [f"api_vs_kernel[/{prefix}Malloc/].call_count:0" for prefix in ("cuda", "hip")]
+    result = api.compare(tmp_path / "base.db", tmp_path / "other.db", fail_on=limits)
+    found = [(row["state"], row["row"]) for row in result.reports[-1].rows()]
+    assert found == [("exceeded", "runtime cudaMalloc"), ("exceeded", "runtime hipMalloc")]
+
+
 def test_a_kernel_of_another_category_is_a_new_one(tmp_path: Path) -> None:
     """The matrix product is gone; a softmax of the same length is new."""
     base, other = training(relu=100, gemm=200), training(relu=100, softmax=200)

@@ -185,9 +185,14 @@ class Limited:
         return found
 
     def _words(self, row: RowPair) -> str:
-        keys = (c for c in self.columns if c.key and c.name != "profile" and c.kind == "text")
-        values = ((row.base or row.other).get(column.name) for column in keys)
-        return " ".join(str(value) for value in values if value)
+        # As base spells it, unless the limit's pattern matches the other spelling alone.
+        keys = [c.name for c in self.columns if c.key and c.name != "profile" and c.kind == "text"]
+        spelled = [
+            " ".join(str(side[name]) for name in keys if side.get(name))
+            for side in (row.base, row.other)
+            if side
+        ]
+        return next(filter(self.limit.chooses, spelled), spelled[0])
 
     def _row(self, row: RowPair) -> LimitRow:
         name = self.limit.column
