@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,6 +28,8 @@ _UNPRINTABLE = re.compile(r"[^\x20-\x7e]{1,4096}")
 _MARK = re.compile(r" (?:\[clone [^\]]*\]|\(\.kd\))$")
 
 _BRACKET = re.compile("[<>()]")
+_ARROW = " → "
+_AND_MORE = re.compile(r" and \d+ more$")
 # Refused by POSIX or Windows.
 _NOT_IN_FILE_NAMES = re.compile(r'[<>:"/\\|?*\x00-\x1f]')
 _LONGEST = 20_000
@@ -111,10 +114,25 @@ def shorten(text: str, width: int) -> str:
 
 def shorten_name(text: str, width: int) -> str:
     """Return a name in at most `width` characters: a kernel's as such, set in as far as it was."""
+    before, arrow, after = text.partition(_ARROW)
+    if arrow and len(text) > width > 3 * len(_ARROW):
+        # What replaces what: both are named.
+        room = width - len(_ARROW)
+        before = _shorten_listed(before, max(room // 2, room - len(after)))
+        return before + arrow + _shorten_listed(after, room - len(before))
     name = text.lstrip(" ")
     indent = text[: min(len(text) - len(name), width // 2)]
     cut = shorten_kernel if _OF_CODE.search(name) else shorten
     return indent + cut(name, width - len(indent))
+
+
+def _shorten_listed(text: str, width: int) -> str:
+    # How many more there are is no part of the name, and left out where there is little room.
+    more = _AND_MORE.search(text)
+    end = more.group() if more else ""
+    room = width - len(end)
+    name = text.removesuffix(end)
+    return shorten_name(name, room) + end if room > len(end) else shorten_name(name, width)
 
 
 def shorten_apart(names: Mapping[str, str], width: int) -> dict[str, str]:
@@ -368,3 +386,20 @@ def package_path(path: str) -> str:
 def public_path(path: str) -> str:
     """Return a path without its folders if it is absolute; of an installed package, from there on."""
     return _ABSOLUTE.sub("", package_path(path))
+
+
+_SIGNS_OF_LISTS = re.compile(r'^"|; |: |;$')
+_NAMED = re.compile(
+    r'(?:(?P<name>"(?:[^"\\]|\\.)*"|(?:(?!; ).)*?): )?(?P<text>[^;:]+)(?:; |$)', re.DOTALL
+)
+
+
+def quoted_apart(name: str) -> str:
+    """Return a name for a list like `name: text; name: text`, as in JSON if it has such signs."""
+    return json.dumps(name, ensure_ascii=False) if _SIGNS_OF_LISTS.search(name) else name
+
+
+def named_texts(listed: str) -> list[tuple[str, str]]:
+    """Return the names and texts of such a list, of texts without these signs; "" for no name."""
+    found = ((each["name"] or "", each["text"]) for each in _NAMED.finditer(listed))
+    return [(json.loads(name) if name[:1] == '"' else name, text) for name, text in found]

@@ -288,6 +288,10 @@ UNLIKE: dict[str, tuple[Side, Side, tuple[str, Severity], str, set[Fact]]] = {
         [rank(0, *MANY), rank(1, *MANY)],
         [rank(0, *MANY), noted("wrong-type", DROPPED, "kernels", *MANY, ranks={1: 1}, count=998)],
         LOSSES, "losses: none vs. wrong-type (50 % of the rows)", {Fact.KERNELS}),
+    "nearly all": (
+        [rank(0, *MANY)],
+        [noted("wrong-type", DROPPED, "kernels", *MANY, ranks={1: 0}, count=998_000)],
+        LOSSES, "losses: none vs. wrong-type (100 % of the rows)", {Fact.KERNELS}),
     "lost times": (
         [one(*PLAIN, Kernel(None, None))], [one()], LOSSES,
         "losses: no-time (33 % of the rows) vs. none", {Fact.KERNELS}),

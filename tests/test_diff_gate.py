@@ -32,6 +32,7 @@ from nsysconv.diff.gate import (
 )
 from nsysconv.document import Section
 from nsysconv.errors import UsageError
+from nsysconv.names import named_texts
 from nsysconv.present.tables import section
 from nsysconv.render import FORMATS, Options, renderer
 from nsysconv.report import Column, Unit
@@ -421,6 +422,45 @@ def test_the_worst_row(text: str, rows: list[LimitRow], keys: str) -> None:
     assert found.change == chosen.other - chosen.base
 
 
+def test_what_has_no_value_on_either_side_is_nothing_to_judge() -> None:
+    """If another row has one."""
+    nothing = row(None, None, "a")
+    assert verdict("made.sum_ns:3%", nothing, row(100, 101, "b")).state == "within"
+    assert verdict("made.sum_ns:3%", nothing, row(100, 110, "b")).state == "exceeded"
+    alone = verdict("made.sum_ns:3%", nothing)
+    assert alone.state == "inconclusive"
+    assert alone.reason == "1 row without a value on both sides, the first a"
+    assert verdict("made.sum_ns:3%", nothing, row(100, None, "b")).state == "inconclusive"
+
+
+def test_a_limit_that_no_row_has_a_value_for_passes_no_gate() -> None:
+    """As steps that nobody annotated have none: no more data would help."""
+    nothing = verdict("made.sum_ns:3%", row(None, None, "a"))
+    assert exit_status([nothing], passes_undecided=True) == 4
+    half = verdict("made.sum_ns:3%", row(None, 1, "a"))
+    assert exit_status([half], passes_undecided=True) == 0
+
+
+def test_counts_that_vary_between_runs_need_no_more_runs() -> None:
+    change = Change((75, 100, 75), (100, 100, 100), "repeats")
+    found = verdict("made.gap_count:0", LimitRow("k", *change.means, change))
+    assert (found.state, found.needs_runs) == ("inconclusive", None)
+    assert found.reason == (
+        "runs of one side differ (75 to 100 vs. 100): let all runs do the same, or allow as much"
+    )
+
+
+NAMES = st.text(st.sampled_from('a"\\;: \n'), max_size=6)
+
+
+@given(st.lists(NAMES, max_size=3))
+@example(["load; augment: x", '"', "", "a;"])
+def test_rows_that_exceed_are_listed_whatever_their_names(names: list[str]) -> None:
+    found = verdict("made.sum_ns:3%", *(row(100, 200, name) for name in names))
+    (listed,) = (each["exceeding"] for each in limits_report([found]).rows())
+    assert named_texts(listed or "") == [(name, "+100 ns (+100.00 %)") for name in names]
+
+
 def test_no_row_with_values_is_the_worst_of_none() -> None:
     assert verdict("made.sum_ns:3%", row(None, 1)).worst is None
 
@@ -541,8 +581,8 @@ def test_the_report_of_verdicts() -> None:
     report = shown()
     assert (report.name, report.row_count) == ("limits", 6)
     assert [column.name for column in report.columns] == [
-        "limit", "where", "state", "row", "base", "other", "change", "interval", "exceeding", "renamed",
-        "needs_runs", "reason",
+        "limit", "where", "state", "row", "place", "base", "other", "change", "interval", "exceeding",
+        "all_of", "renamed", "needs_runs", "reason",
     ]  # fmt: skip
     cells = [
         tuple(found[name] for name in ("limit", "state", "row", "base", "other", "change"))

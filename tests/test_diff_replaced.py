@@ -85,6 +85,30 @@ def test_several_kernels_of_a_category_are_one_sum(tmp_path: Path) -> None:
     assert judged(tmp_path, base, other, mean) == {mean: ("inconclusive", None)}
 
 
+def test_calls_that_differ_are_of_no_one_recording(tmp_path: Path) -> None:
+    """Though kernels, copies and the window are equal to the ns: allocations take 30 % longer."""
+    for name, length in (("base", 20_000), ("other", 26_000)):
+        calls = [Call(10_000 + 50_000 * i, 10_000 + 50_000 * i + length, 100 + i, name="cudaMalloc")
+                 for i in range(10)]  # fmt: skip
+        write(tmp_path / f"{name}.db", *training(gemm=100), *calls)
+    limit = "api_vs_kernel[/cudaMalloc/].api_sum_ns:5%"
+    result = api.compare(tmp_path / "base.db", tmp_path / "other.db", fail_on=[limit], **EXACT)
+    assert result.exit_status == 1
+    assert "same recording" not in result.answer
+
+
+def test_a_pattern_chooses_a_row_by_either_spelling(tmp_path: Path) -> None:
+    """An A100's calls are CUDA's, an MI300X's HIP's; both are one row."""
+    for name, prefix, gpu in (("base", "cuda", "NVIDIA A100"), ("other", "hip", "AMD Instinct MI300X")):
+        calls = [Call(1000 * i, 1000 * i + 500, 100 + i, name=f"{prefix}Malloc")
+                 for i in range(10 if name == "base" else 12)]  # fmt: skip
+        write(tmp_path / f"{name}.db", *training(gemm=100), *calls, gpus={0: {"name": gpu}})
+    limits = [f"api_vs_kernel[/{prefix}Malloc/].call_count:0" for prefix in ("cuda", "hip")]
+    result = api.compare(tmp_path / "base.db", tmp_path / "other.db", fail_on=limits)
+    found = [(row["state"], row["row"]) for row in result.reports[-1].rows()]
+    assert found == [("exceeded", "runtime cudaMalloc"), ("exceeded", "runtime hipMalloc")]
+
+
 def test_a_kernel_of_another_category_is_a_new_one(tmp_path: Path) -> None:
     """The matrix product is gone; a softmax of the same length is new."""
     base, other = training(relu=100, gemm=200), training(relu=100, softmax=200)
@@ -164,6 +188,7 @@ def test_copies_the_other_way_are_others(tmp_path: Path) -> None:
         ("cudaMemcpy", "cudaMemcpyAsync", 20, "within"),
         ("cudaMemcpy", "cudaMemcpyAsync", 21, "exceeded"),
         ("cudaMalloc", "cudaMallocAsync", 20, "within"),
+        ("cudaLaunchKernel", "cudaGraphLaunch", 20, "within"),
         ("cudaMemcpy", "cudaMalloc", 20, "exceeded"),
     ], 3),
 )
@@ -209,6 +234,9 @@ FUSED_FROM = {"relu": (2, 50), "softmax": (2, 100)}
         ({"gemm_fused": (1, 310)}, "exceeded", "gemm_fused: +3.10 ms"),
         ({"gemm_fused": (3, 100)}, "exceeded", "gemm_fused: +3.00 ms"),
         ({"gemm_fused": (4, 75)}, "exceeded", "gemm_fused: +3.00 ms"),
+        # Four were split into nine of 297 us, or of 315.
+        ({"gemm_a": (3, 33), "pool": (6, 33)}, "within", None),
+        ({"gemm_a": (3, 35), "pool": (6, 35)}, "exceeded", "pool: +2.10 ms; gemm_a: +1.05 ms"),
         # Of those fused some are left: what is gone alone counts.
         ({"softmax": (2, 100), "gemm_fused": (1, 100)}, "within", None),
         ({"softmax": (2, 100), "gemm_fused": (2, 50)}, "exceeded", "gemm_fused: +1.00 ms"),
@@ -220,6 +248,38 @@ def test_kernels_that_are_fused_into_one_of_another_category(
     row = said(tmp_path, counted(norm=(1, 100), **FUSED_FROM), counted(norm=(1, 100), **other), SUM)[SUM]
     assert (row["state"], row["exceeding"]) == (state, exceeding)
     assert (row["renamed"] is not None) == (state == "within")
+
+
+def test_communication_is_fused_with_nothing_that_computes(tmp_path: Path) -> None:
+    """Two reductions became one kernel of another category, and communication another operation."""
+    base = counted(norm=(1, 100), relu=(2, 150), ncclDevKernel_AllReduce=(2, 100))
+    other = counted(norm=(1, 100), gemm_fused=(1, 300), ncclDevKernel_ReduceScatter=(1, 200))
+    row = said(tmp_path, base, other, SUM)[SUM]
+    assert row["renamed"] == (
+        "relu → gemm_fused; ncclDevKernel_AllReduce → ncclDevKernel_ReduceScatter"
+    )
+    # Of one run per side nothing is known of its part, however equal.
+    api_said = api.compare(tmp_path / "base.db", tmp_path / "other.db", fail_on=[SUM])
+    assert api_said.exit_status == 4
+
+
+@pytest.mark.parametrize("annotated", [True, False])
+@pytest.mark.parametrize(("base", "other"), [(2, 5), (5, 2), (1, 3)])
+def test_sides_of_unequal_numbers_of_runs(
+    base: int, other: int, annotated: bool, tmp_path: Path
+) -> None:
+    """A new kernel hides the one that is 20 % slower no more than where sides have as many runs."""
+    sides = (("base", base, {"gemm": 300, "gemm_a": 20}),
+             ("other", other, {"gemm": 300, "gemm_a": 24, "gemm_new": 2}))  # fmt: skip
+    for name, runs, kernels in sides:
+        for number in range(runs):
+            rows = [row for row in training(**kernels) if annotated or not isinstance(row, Range)]
+            write(tmp_path / f"{name}.db", *rows, Call(number, number + 1, 9, name="cudaFree"),
+                  label=f"run {number}")  # fmt: skip
+    result = api.compare(tmp_path / "base.db", tmp_path / "other.db", fail_on=[SUM])
+    (row,) = result.reports[-1].rows()
+    assert (row["state"], row["renamed"]) == ("exceeded", None)
+    assert row["exceeding"] == "gemm_new: +20.00 µs; gemm_a: +40.00 µs (+20.00 %)"
 
 
 def test_of_one_category_stands_before_all(tmp_path: Path) -> None:
@@ -352,12 +412,69 @@ def test_of_every_source(source: str, tmp_path: Path) -> None:
     assert (row["state"], row["renamed"]) == ("within", "norm_4 → norm_5")
 
 
+def test_contributors_that_replace_each_other_are_one(tmp_path: Path) -> None:
+    """The product has another name and is 10 us longer; what is slower is the other kernel, by 60 us."""
+    for name, kernels in (("base", {"gemm": 300, "relu": 50}), ("other", {"gemm_v2": 310, "relu": 110})):
+        rows = [row._replace(end=row.end + 90_000) if isinstance(row, Range) and name == "other" else row
+                for row in training(**kernels)]  # fmt: skip
+        write(tmp_path / f"{name}.db", *rows)
+    result = api.compare(tmp_path / "base.db", tmp_path / "other.db", ["contributors"], **EXACT)
+    found = [(row["name"], row["change_ns"], row["why"]) for row in result.reports[0].rows()
+             if row["kind"] == "kernel"]  # fmt: skip
+    assert found == [("relu", 60_000, "each launch 2.2 times as long"),
+                     ("gemm → gemm_v2", 10_000, "each launch 3.3 % longer")]  # fmt: skip
+
+
 def test_the_comment_names_the_renamed(tmp_path: Path) -> None:
     judged(tmp_path, training(gemm=300, relu=9), training(gemm_v2=300, relu=9), SUM)
     outcome = run("diff", "base.db", "other.db", "--fail-on", SUM, "--run-noise", "0%",
                   "-f", "markdown", "--brief", cwd=tmp_path)  # fmt: skip
     assert outcome.status == 0
     assert "within: 1 of 1 limits; renamed? `gemm → gemm_v2`" in outcome.out
+
+
+def commented(folder: Path, *limits: str) -> str:
+    """The comment above its fold."""
+    asked = [word for limit in limits for word in ("--fail-on", limit)]
+    out = run("diff", "base.db", "other.db", *asked, "--run-noise", "0%", "-f", "markdown", "--brief",
+              cwd=folder).out  # fmt: skip
+    return out.partition("<details>")[0]
+
+
+def test_the_comment_says_what_the_category_came_to(tmp_path: Path) -> None:
+    judged(tmp_path, training(gemm=300, relu=9), training(gemm_v2=330, relu=9), SUM)
+    comment = commented(tmp_path, SUM)
+    (line,) = [line for line in comment.splitlines() if "gemm_v2" in line and "exceeded" in line]
+    assert "`gemm_v2`: +3.30 ms, " in line
+    assert line.endswith("; all of gemm: +300.00 µs (+10.00 %), exceeded")
+
+
+def test_the_comment_names_a_pattern_that_matches_nothing(tmp_path: Path) -> None:
+    """It may be misspelled; a report without rows is not."""
+    judged(tmp_path, training(gemm=300), training(gemm=301), SUM)
+    comment = commented(tmp_path, "kernels[/gemmm/].kernel_count:0", "transfers.bytes_sum:0%")
+    line = "* within: 2 of 2 limits; no row of kernels matches `/gemmm/` (1 row in total): 0 on both"
+    assert line in comment.splitlines()
+    assert "no row" not in commented(tmp_path, "transfers.bytes_sum:0%")
+
+
+def test_the_comment_names_the_rank(tmp_path: Path) -> None:
+    """The third of three is slower, and the kernels of all of them have one name."""
+    for name in ("base", "other"):
+        for rank in range(3):
+            rows = training(gemm=100 + (10 if name == "other" and rank == 2 else 0))
+            write(tmp_path / f"{name}.db", *rows, ranks={1: rank}, label=f"rank {rank}", run=name)
+    comment = commented(tmp_path, SUM, "overview.kernel_sum_ns:3%")
+    assert f"**exceeded**: `{SUM}`, `gemm`, rank 2: " in comment
+    assert "**exceeded**: `overview.kernel_sum_ns:3%`, rank 2: " in comment
+
+
+def test_the_comment_says_once_what_differs(tmp_path: Path) -> None:
+    """The heading has the steps."""
+    judged(tmp_path, training(gemm=100), training(gemm=100)[:-4], SUM)
+    comment = commented(tmp_path, SUM)
+    assert "different workloads (steps per process: 10 vs. 8)" in comment
+    assert "steps-differ" not in comment
 
 
 @pytest.mark.parametrize("source", few(SOURCES, 1))

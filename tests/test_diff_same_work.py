@@ -178,6 +178,19 @@ def test_what_shows_other_work_is_said_first() -> None:
     assert sizes_note([]) == []
 
 
+def test_more_blocks_of_fewer_threads_are_the_same_work() -> None:
+    """100 blocks of 256 threads in each launch became 200 of 128, or of 256."""
+
+    def launched(blocks: int, threads: int) -> Sizes:
+        amount = Amount(10, 10 * blocks, 100, 10 * blocks * threads)
+        return {**sizes(), BLOCKS: {f"k{i}": amount for i in range(3)}}
+
+    assert said(launched(100, 256), launched(200, 128)) == []
+    assert said(launched(100, 256), launched(200, 256)) == [("kernel blocks ×2", True)]
+    # Of one side they are not known.
+    assert said(launched(100, 256), launched(200, 0)) == [("kernel blocks ×2", True)]
+
+
 # -- what a profile ran
 
 
@@ -195,6 +208,8 @@ def test_blocks_are_those_of_known_grids() -> None:
         Kernel(60, 70, name="old"),
     ]
     assert sizes_in(*rows) == sizes(blocks={"gemm": (2, 25, 40)})
+    known = sizes_in(*(row._replace(block=(32, 4, 1)) for row in rows))
+    assert known[BLOCKS] == {"gemm": Amount(2, 25, 40, 25 * 32 * 4)}
 
 
 @pytest.mark.parametrize("kind", ["operators", "ranges"])
@@ -227,6 +242,10 @@ def test_inputs_are_elements_of_all_tensors(kind: str) -> None:
          {"context": 1, "context tokens": 512, "generation": 0}),
         (["execute_context_1(512)_generation_3(7)", "execute_context_2(64)_generation_1(1)"],
          {"context": 3, "context tokens": 576, "generation": 4, "generation tokens": 8}),
+        (["decode[num_seqs=4]", "decode[num_seqs=8]"], {"num_seqs": 12}),
+        (['{"micro_batch_size": 8}', '{"micro_batch_size": 16}'], {"micro_batch_size": 24}),
+        (["bsz=2, n_tokens: 128, prompt len=9, batch-size=7"],
+         {"bsz": 2, "n_tokens": 128, "prompt len": 9, "batch-size": 7}),
         # Consecutive numbers say which batch it is.
         (["batch: 7", "batch: 9", "batch: 8"], {}),
         (["batch: 7", "batch: 9", "batch: 10"], {"batch": 26}),
@@ -340,6 +359,7 @@ def test_work_of_another_size_is_not_compared(what: str, way: str, tmp_path: Pat
     assert result.exit_status == (1 if more_bytes else 4)
     row = next(row for row in result.reports[-1].rows() if row["limit"] == TIMES[0])
     assert row["reason"].startswith(f"different workloads: {SAID[what]} {ratio}")
+    assert row["reason"].endswith("; record both sides with one size")
     assert row["needs_runs"] is None
 
 

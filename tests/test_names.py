@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from machine import APPLY, REDUCE, SAXPY, STENCIL, TRITON
 
-from nsysconv.names import escaped, plain_api_name, shorten, shorten_kernel
+from nsysconv.names import escaped, plain_api_name, shorten, shorten_kernel, shorten_name
 
 API_NAMES = tomllib.loads(Path(__file__).with_name("api_names.toml").read_text(encoding="utf-8"))
 PLAIN: dict[str, str] = API_NAMES["plain"]
@@ -90,6 +90,16 @@ def test_a_shortened_name_fits_the_width(name: str, width: int) -> None:
 def test_a_name_that_fits_is_unchanged(name: str) -> None:
     assert shorten_kernel(name, len(name)) == name
     assert shorten(name, len(name)) == name
+
+
+def test_of_what_replaces_what_both_are_named() -> None:
+    text = f"void {'a' * 50}<int>(float) → void {'b' * 50}<int>(float) and 3 more"
+    assert shorten_name(text, 200) == text
+    shown = shorten_name(text, 60)
+    before, after = shown.split(" → ")
+    assert len(shown) <= 60
+    assert (before[0], after[0], after[-10:]) == ("a", "b", "and 3 more")
+    assert "more" not in shorten_name(text, 30)
 
 
 @given(st.text(min_size=4, max_size=80), st.integers(3, 80))

@@ -43,6 +43,7 @@ def limits(
         "base": ["1 ms"] * len(states), "other": ["2 ms"] * len(states),
         "change": ["+1.00 ms (+100 %)"] * len(states), "interval": ["+99 … +101 %"] * len(states),
         "exceeding": [exceeding] * len(states), "renamed": [None] * len(states),
+        "place": [None] * len(states), "all_of": [None] * len(states),
         "needs_runs": [needs_runs] * len(states), "reason": [reason] * len(states),
     }  # fmt: skip
     table = report_table(empty.columns, {name: list(cells) for name, cells in data.items()})
@@ -152,7 +153,8 @@ def test_it_has_twelve_lines_at_most() -> None:
     causes = contributors(*[(LONG_WORD, 9_000 - i) for i in range(5)])
     lines, _ = written(headline(SLOWER.report()), states, causes, table)
     assert len(lines) == comment.MOST_LINES
-    assert lines[5] == "* 4 more: inconclusive, within: 1 of 8 limits"
+    names = ", ".join(f"`kernels.per_step_ns:{i}%`" for i in (3, 4, 5))
+    assert lines[5] == f"* 4 more: inconclusive ({names}, …), within: 1 of 8 limits"
     assert lines[-3].endswith("(and 3 more below)")
     assert max(map(len, lines)) < 400
 
@@ -172,6 +174,29 @@ def test_names_are_text(name: str | None) -> None:
         assert {child.type for child in token.children or ()} <= kinds, token.content
         plain = "".join(child.content for child in token.children or () if child.type == "text")
         assert "@" not in plain
+
+
+def test_one_doubt_on_several_limits_is_one_line() -> None:
+    states = limits("inconclusive", "inconclusive", row=None, reason="one side has no GPU work")
+    lines, _ = written(headline(SLOWER.report()), states)
+    names = "`kernels.per_step_ns:0%`, `kernels.per_step_ns:1%`"
+    assert lines[2] == f"* **inconclusive**: {names}: one side has no GPU work"
+    assert lines[3] == "* within: 0 of 2 limits"
+
+
+def test_what_a_note_and_the_heading_have_in_common_is_said_once() -> None:
+    note = Note("steps-differ", Severity.APPROXIMATED, "steps per process: 20 vs. 25")
+    for unlike, said in (((note.text,), 0), (("kernels: gemm",), 1)):
+        answer = headline(replace(SLOWER, unlike=unlike, notes=(note,)).report())
+        lines, _ = written(answer)
+        assert sum("steps-differ" in line for line in lines) == said
+
+
+def test_a_bracket_around_a_name_is_no_part_of_it() -> None:
+    note = Note("launches-without-work", Severity.DROPPED, "lost", 3, "api_call:3", of=9)
+    lines, _ = written(headline(replace(SLOWER, notes=(note,)).report()))
+    (line,) = [line for line in lines if "lost" in line]
+    assert line.endswith("first at `api_call:3`)")
 
 
 def test_notes_on_the_answer_are_in_the_fold() -> None:

@@ -151,6 +151,7 @@ _ALIKE = 1.2
 _CUT = "trace-truncated"
 # A loss of a smaller share of the rows changes no figure by as much as a verdict needs.
 _FEW_LOST = 0.002
+_NEARLY_ALL = 0.99
 # Recordings that begin and end amid work lose launches at their edges: of these, no step has lost any.
 _LOST_AT_EDGES = 0.02
 _LOST_WORK = "launches-without-work"
@@ -474,13 +475,18 @@ def _row_count(profile: Properties, facts: frozenset[Fact]) -> int:
     return sum(profile.row_counts[table] for table in tables) or profile.total_count
 
 
+def _percent(share: float) -> str:
+    # Nobody reads 1e+02 as 100.
+    return f"{100 * share:.0f}" if share > _NEARLY_ALL else f"{100 * share:.2g}"
+
+
 def _losses_in_words(shares: Mapping[_Loss, float], losses: Iterable[_Loss]) -> str:
     largest: dict[str, float] = {}
     for loss in losses:
         if loss in shares:
             largest[loss[0]] = max(largest.get(loss[0], 0.0), shares[loss])
     parts = (
-        f"{slug} ({100 * share:.2g} % of the rows)" if share > _FEW_LOST else slug
+        f"{slug} ({_percent(share)} % of the rows)" if share > _FEW_LOST else slug
         for slug, share in sorted(largest.items())
     )
     return ", ".join(parts) or "none"

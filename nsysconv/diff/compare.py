@@ -227,6 +227,9 @@ def _row_pair(
         values = (side.values(key, name) for side in (base, other))
         half = halves.get(name)
         assumed = noise(name, by_step=half is not None, row=base_row or other_row)
+        if assumed is not None and where == BOTH:
+            # If one replaces the other, either may wait.
+            assumed = noise(name, by_step=half is not None, row=other_row)
         return change_of(measures[name], *values, noise=assumed, half_width=half)
 
     return RowPair(

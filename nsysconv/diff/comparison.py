@@ -26,7 +26,7 @@ from nsysconv.diff import (
 )
 from nsysconv.diff.comparability import Properties
 from nsysconv.diff.compare import CompareOptions, Comparison, HalfWidths, compare_reports
-from nsysconv.diff.replaced import Limited
+from nsysconv.diff.replaced import Limited, replaced_as_one
 from nsysconv.diff.trees import TREES, compare_trees, step_key
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
@@ -36,7 +36,7 @@ from nsysconv.timeline.slices import StepRule
 from nsysconv.timeline.steps import STEP_FACTS, Samples, step_durations, step_periods
 
 _TELLING = ("kernels", "transfers")
-"""Reports on which every comparison rests; where nothing in them differs, the recordings are one."""
+"""Reports on which every comparison rests, looked at first: in one recording nothing differs."""
 _OF_SYSTEM = frozenset({Fact.OSRT_CALLS, Fact.SCHEDULING})
 _OF_CALLS = ("api_vs_kernel", "launch_stats", "idle_host")
 _TIME = Column("time_ns", Unit.NS, "Time that the answer is about.", better="less", real=True)
@@ -231,11 +231,16 @@ def _are_equal(judged: Judgement) -> bool:
     base, other = ([_window(run) for run in side.runs] for side in judged.asked.sides)
     if grave or base != other or not all(base):
         return False
-    pairs = [compare(judged, name, is_judged=False).rows for name in _TELLING]
-    found = [row for rows_of_one in pairs for row in rows_of_one or ()]
-    return bool(pairs[0]) and not any(
-        row.where != rows.BOTH or any(row.differences.values()) for row in found
-    )
+    if not compare(judged, _TELLING[0], is_judged=False).rows:
+        return False
+    others = (name for name in judged.asked.kinds if name not in _TELLING)
+    return not any(_differs(judged, name) for name in (*_TELLING, *others))
+
+
+def _differs(judged: Judgement, name: str) -> bool:
+    # What only one side records, as after a conversion, is no difference.
+    found = compare(judged, name, is_judged=False).rows or ()
+    return any(row.where != rows.BOTH or any(row.differences.values()) for row in found)
 
 
 def _size_differences(judged: Judgement) -> list[same_work.SizeDifference]:
@@ -418,6 +423,10 @@ def contributors_report(
 ) -> Report:
     """Return the rows that explain most of the change."""
     rows_of = {name: compared(name).rows or () for name in account.CONTRIBUTOR_REPORTS}
+    for name in ("kernels", "api_vs_kernel"):
+        if {row.where for row in rows_of[name]} >= {rows.ONLY_BASE, rows.ONLY_OTHER}:
+            anew = partial(_rows_renamed, judged, name)
+            rows_of[name] = tuple(replaced_as_one(name, rows_of[name], anew))
     return account.contributors(rows_of, account=change, profiles=judged.asked.refs)
 
 
@@ -500,6 +509,12 @@ def verdict(judged: Judgement, limit: gate.Limit, comparison: Comparison) -> gat
     return found
 
 
+def _rows_renamed(
+    judged: Judgement, name: str, renamed: Mapping[rows.Key, rows.Key]
+) -> Sequence[rows.RowPair]:
+    return compare(judged, name, renamed=renamed).rows or ()
+
+
 def _verdict(judged: Judgement, limit: gate.Limit, comparison: Comparison) -> gate.LimitVerdict:
     columns, pairs = judged.asked.kinds[limit.report].columns, comparison.rows
     (column,) = (column for column in columns if column.name == limit.column)
@@ -507,15 +522,18 @@ def _verdict(judged: Judgement, limit: gate.Limit, comparison: Comparison) -> ga
         return gate.undecided(limit, failure, is_void=True)
     if judged.is_unlike(column) and not column.is_counted:
         mean = "steps.avg_ns, kernels.per_step_ns or transfers.bytes_per_step"
-        advice = "" if judged.sizes else f"; limit a mean, such as {mean}"
-        return gate.undecided(limit, f"different workloads: {'; '.join(judged.unlike)}{advice}")
+        advice = f"limit a mean, such as {mean}"
+        if judged.sizes:
+            advice = "record both sides with one size"
+        return gate.undecided(limit, f"different workloads: {'; '.join(judged.unlike)}; {advice}")
     if pairs is None:
         return gate.judge_limit(limit, column, None)
 
-    def compared(renamed: Mapping[rows.Key, rows.Key]) -> Sequence[rows.RowPair]:
-        return compare(judged, limit.report, renamed=renamed).rows or ()
-
-    limited = Limited(limit, columns, pairs, compared, judged.per, judged.asked.identical)
+    compared = partial(_rows_renamed, judged, limit.report)
+    # Values of rows are means over runs.
+    runs = (len(side.runs) for side in judged.asked.sides)
+    base, other = (each / count for each, count in zip(judged.per, runs, strict=True))
+    limited = Limited(limit, columns, pairs, compared, (base, other), judged.asked.identical)
     verdict = gate.judge_limit(limit, column, limited.limit_rows())
     if verdict.worst is None or not verdict.exceeding:
         return verdict

@@ -16,6 +16,7 @@ from typing import Any, Literal
 from nsysconv.diff.change import Change, Number, undecided_words
 from nsysconv.diff.metrics import ESCAPES, METRIC, metric_parts
 from nsysconv.errors import UsageError, available_hint
+from nsysconv.names import quoted_apart
 from nsysconv.report import Column, Report, Unit, human, report_table, scale_for
 
 LimitKind = Literal["share", "points", "absolute"]
@@ -91,7 +92,7 @@ class LimitRow:
     """A row: its text keys joined by a space, its values, and their change if it has both.
 
     `parts`: the rows on one side only that it is the sum of; they are judged in its place where it
-    exceeds the limit.
+    exceeds the limit. `place`: its rank and device, where rows differ in these.
     """
 
     keys: str
@@ -99,19 +100,35 @@ class LimitRow:
     other: Number | None
     change: Change | None
     parts: tuple[LimitRow, ...] = ()
+    place: str = ""
+
+    @property
+    def name(self) -> str:
+        """Return what people call it: `gemm`, `gemm, rank 2` or `rank 2`."""
+        return ", ".join(filter(None, (self.keys, self.place)))
 
 
 @dataclass(frozen=True)
 class JudgedRow:
     """A row that has both values: how much worse it became, and whether that is within the limit."""
 
-    keys: str
+    row: LimitRow
     base: Number
     other: Number
     moved: Change
     unit: Unit
     worsening: _Worsening
     state: State
+
+    @property
+    def keys(self) -> str:
+        """Return the row's text keys, joined by a space."""
+        return self.row.keys
+
+    @property
+    def name(self) -> str:
+        """Return what people call the row."""
+        return self.row.name
 
     @property
     def change(self) -> Number:
@@ -125,9 +142,10 @@ class LimitVerdict:
 
     `worst` became worse the most (or better the least) of the rows that exceed, else of those that leave
     the question open; None where no row has both values. `is_void`: nothing was there to be looked at, by
-    a slip or a failure, and no more data would help. `renamed`: the names of rows that were set against
-    each other. `exceeding` are all rows that exceed, the worst first; `needs_runs` the runs per side
-    that would decide, None where more runs would not.
+    a slip or a failure, and no more data would help; `has_no_value`: nor has any row a value. `renamed`:
+    the names of rows that were set against each other. `exceeding` are all rows that exceed, the worst
+    first; `all_of` says what all kernels of the worst one's category came to; `needs_runs` are the runs
+    per side that would decide, None where more runs would not.
     """
 
     limit: Limit
@@ -135,8 +153,10 @@ class LimitVerdict:
     reason: str
     worst: JudgedRow | None
     is_void: bool = False
+    has_no_value: bool = False
     renamed: tuple[str, ...] = ()
     exceeding: tuple[JudgedRow, ...] = ()
+    all_of: str | None = None
     needs_runs: int | None = None
 
 
@@ -178,6 +198,9 @@ def judge_limit(limit: Limit, column: Column, rows: Sequence[LimitRow] | None) -
         return undecided(limit, reason, is_void=True)
     least = _least(limit, column, whole)
     chosen = [each for row in whole for each in _fitting(limit, column, row, least)]
+    # What has no value on either side is nothing that could become worse, if other rows have one.
+    valued = [row for row in chosen if not row.base is row.other is None]
+    chosen = valued or chosen
     judged = [m for row in chosen if (m := _judged_row(limit, column, row, least)) is not None]
     without = [row for row in chosen if not (_is_finite(row.base) and _is_finite(row.other))]
     exceeding = [row for row in judged if row.state == "exceeded"]
@@ -190,6 +213,7 @@ def judge_limit(limit: Limit, column: Column, rows: Sequence[LimitRow] | None) -
         state,
         reason,
         worst,
+        has_no_value=not valued,
         renamed=tuple(row.keys for row in chosen if row.parts),
         exceeding=tuple(sorted(exceeding, key=lambda row: row.worsening, reverse=True)),
         needs_runs=_needed_runs(limit, unclear)
@@ -214,7 +238,7 @@ def beside(verdict: LimitVerdict, column: Column, whole: LimitRow) -> LimitVerdi
     if judged is None:
         return verdict
     text = f"all of {whole.keys}: {_change(judged)}, {judged.state}"
-    return replace(verdict, reason=f"{verdict.reason}; {text}")
+    return replace(verdict, reason=f"{verdict.reason}; {text}", all_of=text)
 
 
 def _least(limit: Limit, column: Column, chosen: Sequence[LimitRow]) -> Fraction:
@@ -229,12 +253,13 @@ def _least(limit: Limit, column: Column, chosen: Sequence[LimitRow]) -> Fraction
 def exit_status(verdicts: Sequence[LimitVerdict], *, passes_undecided: bool = False) -> int:
     """Return 0 if all limits hold, 1 if any is exceeded, 4 if any is undecided and none exceeded.
 
-    `passes_undecided`: undecided ones hold, but for those that are void.
+    `passes_undecided`: undecided ones hold, but for those that are void or have no value.
     """
     if any(verdict.state == "exceeded" for verdict in verdicts):
         return EXCEEDED
     undecided = [verdict for verdict in verdicts if verdict.state == "inconclusive"]
-    return INCONCLUSIVE if any(v.is_void or not passes_undecided for v in undecided) else 0
+    void = any(v.is_void or v.has_no_value for v in undecided)
+    return INCONCLUSIVE if undecided and (void or not passes_undecided) else 0
 
 
 _COLUMNS = (
@@ -251,6 +276,12 @@ _COLUMNS = (
         Unit.TEXT,
         "The row with the largest change for the worse, by its text keys; null: no row has both "
         "values.",
+        optional=True,
+    ),
+    Column(
+        "place",
+        Unit.TEXT,
+        "Rank and device of that row, where rows differ in these.",
         optional=True,
     ),
     # The change says what these two do, where there is little room.
@@ -271,8 +302,15 @@ _COLUMNS = (
     Column(
         "exceeding",
         Unit.TEXT,
-        "All rows that exceed the limit, the worst first, as `name: change; name: change`; null: none "
-        "does.",
+        "All rows that exceed the limit, the worst first, as `name: change; name: change`, with names "
+        "that hold such signs as in JSON; null: none does.",
+        brief=False,
+        optional=True,
+    ),
+    Column(
+        "all_of",
+        Unit.TEXT,
+        "For an exceeded limit on kernels: what all kernels of that row's category came to.",
         brief=False,
         optional=True,
     ),
@@ -303,11 +341,13 @@ def limits_report(verdicts: Sequence[LimitVerdict]) -> Report:
         "limit": [verdict.limit.text for verdict in verdicts],
         "state": [verdict.state for verdict in verdicts],
         "row": [row.keys if row else None for row in worst],
+        "place": [row.row.place or None if row else None for row in worst],
         "base": [human(row.base, row.unit) if row else None for row in worst],
         "other": [human(row.other, row.unit) if row else None for row in worst],
         "change": [_change(row) if row else None for row in worst],
         "interval": [_interval(each.limit, each.worst) for each in verdicts],
         "exceeding": ["; ".join(map(_row_and_change, each.exceeding)) or None for each in verdicts],
+        "all_of": [verdict.all_of for verdict in verdicts],
         "renamed": ["; ".join(verdict.renamed) or None for verdict in verdicts],
         "needs_runs": [verdict.needs_runs for verdict in verdicts],
         "reason": [verdict.reason for verdict in verdicts],
@@ -317,7 +357,7 @@ def limits_report(verdicts: Sequence[LimitVerdict]) -> Report:
 
 
 def _row_and_change(row: JudgedRow) -> str:
-    return f"{row.keys}: {_change(row)}" if row.keys else _change(row)
+    return f"{quoted_apart(row.name)}: {_change(row)}" if row.name else _change(row)
 
 
 def gate_word(exit_status: int) -> str:
@@ -412,7 +452,7 @@ def _judged_row(limit: Limit, column: Column, row: LimitRow, least: Fraction) ->
         state = "exceeded"
     elif not is_beyond and _is_inside(change, limit.kind, sign, allowed, bool(before)):
         state = "within"
-    return JudgedRow(row.keys, base, other, change, column.unit, worsening, state)
+    return JudgedRow(row, base, other, change, column.unit, worsening, state)
 
 
 def _sign_of_worse(column: Column) -> int:
@@ -468,13 +508,26 @@ def _reason(
     worst = _worst_of(unclear)
     if worst is not None:
         of_rows = f"{len(unclear)} of {_row_count(chosen)} undecided: " if chosen > 1 else ""
-        parts.append(of_rows + undecided_words(worst.moved, _share_of(limit, worst)))
+        vary = column.is_counted and worst.moved.basis == "repeats"
+        if vary and _needed_runs(limit, unclear) is None:
+            parts.append(of_rows + _varying_words(worst))
+        else:
+            parts.append(of_rows + undecided_words(worst.moved, _share_of(limit, worst)))
     if without:
-        first = f", the first {without[0].keys}" if without[0].keys else ""
-        parts.append(f"{_row_count(len(without))} without a value on one side{first}")
-        if limit.report == "steps" or "per_step" in column.name:
+        first = f", the first {without[0].name}" if without[0].name else ""
+        sides = "both sides" if without[0].base is without[0].other is None else "one side"
+        parts.append(f"{_row_count(len(without))} without a value on {sides}{first}")
+        if len(without) == chosen and (limit.report == "steps" or "per_step" in column.name):
             parts.append("if no steps are annotated, --step-range names the ranges that are steps")
     return "; ".join(parts)
+
+
+def _varying_words(row: JudgedRow) -> str:
+    # More runs do not decide what is counted, and is not the same in all runs of a side.
+    values = (row.moved.base, row.moved.other)
+    ends = (dict.fromkeys(human(end, row.unit) for end in (min(v), max(v))) for v in values)
+    varies = " vs. ".join(" to ".join(each) for each in ends)
+    return f"runs of one side differ ({varies}): let all runs do the same, or allow as much"
 
 
 def _reaches(limit: Limit, change: Change, sign: int) -> bool:

@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
+from nsysconv.codes import COMMUNICATION
 from nsysconv.diff.change import Change
 from nsysconv.diff.gate import Limit, LimitRow
 from nsysconv.diff.rows import BOTH, ONLY_BASE, ONLY_OTHER, Key, RowPair, main_measure
@@ -29,20 +31,49 @@ _KINDS: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
     "api_vs_kernel": lambda row: _work_of(row["name"]),
     "launch_stats": lambda row: _work_of(row["name"]),
 }
+_KERNELS, _GRAPH = "kernel_launch", "graph_launch"
 _PLACES = ("rank", "device_id")
+_WORDS = {"rank": "rank", "device_id": "GPU"}
 # A count that changed by less is that of a program that does not do the same every time.
 _LITTLE = 0.01
-# Kernels that are fused into others are launched this many times as often as those, at least.
+# Kernels that are fused into others, or that others are split into, are launched this many times as
+# often as those, at least.
 _FUSED = 2
-_NAMED = 2
+_NAMED, _ARROW = 2, " → "
+
+
+def replaced_as_one(report: str, rows: Sequence[RowPair], compared: Compared) -> list[RowPair]:
+    """Return the rows of a report, with those on one side only that replace each other as one.
+
+    They are of one kind, rank and device. Its name has those of both: `gemm → gemm_v2`.
+    """
+    kind = _KINDS[report]
+    groups: defaultdict[tuple[Any, ...], list[RowPair]] = defaultdict(list)
+    for row in rows:
+        values = row.base or row.other
+        if row.where != BOTH and (of_row := kind(values)) is not None:
+            groups[of_row, *(values.get(name) for name in _PLACES)].append(row)
+    both = [g for g in groups.values() if {row.where for row in g} == {ONLY_BASE, ONLY_OTHER}]
+    taken = {row.key: group[0].key for group in both for row in group}
+    found = {row.key: row for row in compared(taken)} if taken else {}
+    as_one = []
+    for group in both:
+        sides = (
+            [str((row.base or row.other)["name"]) for row in group if row.where == where]
+            for where in (ONLY_BASE, ONLY_OTHER)
+        )
+        row = found[group[0].key]
+        names = _ARROW.join(_listed(side, 1) for side in sides)
+        as_one.append(row._replace(base={**row.base, "name": names}))
+    return [*(row for row in rows if row.key not in taken), *as_one]
 
 
 @dataclass(frozen=True)
 class Limited:
     """The rows of a report, as a limit on one of its columns sees them.
 
-    `compared` matches them anew. `per` are the numbers of steps of the sides, or of runs. `identical`:
-    both sides are the same recordings, so that nothing changed.
+    `compared` matches them anew. `per` are the numbers of steps of a run of each side, 1 without steps.
+    `identical`: both sides are the same recordings, so that nothing changed.
     """
 
     limit: Limit
@@ -56,16 +87,17 @@ class Limited:
         """Return the rows; those that may replace each other stand together, with these as their parts.
 
         Of the rows that the limit chooses, such are those of one kind, rank and device of which some do
-        more on the other side, and some less. Kernels of all kinds are set against each other, too, if
-        what is only on the other side is launched half as often as what is only on base, or less: they
-        may be fused.
+        more on the other side, and some less. Kernels of all kinds but communication are set against
+        each other, too, if what is only on one side is launched half as often as what is only on the
+        other, or less: they may be fused, or split.
         """
         moved: defaultdict[tuple[Any, ...], list[RowPair]] = defaultdict(list)
         seen, adds_up = [], self._adds_up()
         for row in self.rows:
             if adds_up and self._moves(row) and self.limit.chooses(self._words(row)):
-                place = tuple((row.base or row.other).get(name) for name in _PLACES)
-                moved[place].append(row)
+                values = row.base or row.other
+                waits = values.get(_CATEGORY) == COMMUNICATION
+                moved[*(values.get(name) for name in _PLACES), waits].append(row)
             else:
                 seen.append(self._row(row))
         groups = [group for rows in moved.values() for group in self._of_one_kind(rows)]
@@ -76,7 +108,7 @@ class Limited:
             else [*map(self._row, group)]
             for group in groups
         }
-        fused = [rows for rows in moved.values() if self._is_fused(rows)]
+        fused = [rows for place, rows in moved.items() if not place[-1] and self._is_fused(rows)]
         as_one = self._together(fused)
         for rows in moved.values():
             inside = [part for row in rows for part in parts.get(row.key, ())]
@@ -123,7 +155,8 @@ class Limited:
                 strict=True,
             )
         )
-        return 0 < _FUSED * after <= before
+        fewer, more = sorted((before, after))
+        return 0 < _FUSED * fewer <= more
 
     def _moves(self, row: RowPair) -> int:
         # 1: it does more on the other side, or is only there; -1: less.
@@ -145,29 +178,48 @@ class Limited:
             sides = (
                 [self._words(row) for row in group if self._moves(row) == way] for way in (-1, 1)
             )
-            names = " → ".join(_listed(side) for side in sides)
+            names = _ARROW.join(map(_listed, sides))
             parts = tuple(map(self._row, group))
             key = group[0].key
             found[key] = replace(self._row(rows[key]), keys=names, parts=parts)
         return found
 
     def _words(self, row: RowPair) -> str:
-        keys = (c for c in self.columns if c.key and c.name != "profile" and c.kind == "text")
-        values = ((row.base or row.other).get(column.name) for column in keys)
-        return " ".join(str(value) for value in values if value)
+        # As base spells it, unless the limit's pattern matches the other spelling alone.
+        keys = [c.name for c in self.columns if c.key and c.name != "profile" and c.kind == "text"]
+        spelled = [
+            " ".join(str(side[name]) for name in keys if side.get(name))
+            for side in (row.base, row.other)
+            if side
+        ]
+        return next(filter(self.limit.chooses, spelled), spelled[0])
 
     def _row(self, row: RowPair) -> LimitRow:
         name = self.limit.column
         value = row.base_values[name]
         same = Change((value,), (value,), "exact") if self.identical and value is not None else None
-        return LimitRow(self._words(row), value, row.other_values[name], same or row.change(name))
+        change = same or row.change(name)
+        place = self._place(row)
+        return LimitRow(self._words(row), value, row.other_values[name], change, place=place)
+
+    def _place(self, row: RowPair) -> str:
+        values = row.base or row.other
+        known = [name for name in self._varying if values[name] is not None]
+        return ", ".join(f"{_WORDS[name]} {values[name]}" for name in known)
+
+    @cached_property
+    def _varying(self) -> list[str]:
+        # Ranks, devices, both or neither: those in which the rows differ.
+        spelled = [row.base or row.other for row in self.rows]
+        return [name for name in _PLACES if len({each.get(name) for each in spelled}) > 1]
 
 
 def _work_of(call: str) -> str | None:
-    # A copy is one whether its call waits for it or not.
-    return next((role for role in WORK if called(role)(call)), None) or role_of(call)
+    # A copy is one whether its call waits for it or not; a graph is launched in place of its kernels.
+    role = next((role for role in WORK if called(role)(call)), None)
+    return _KERNELS if role == _GRAPH else role or role_of(call)
 
 
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
+def _listed(names: Sequence[str], most: int = _NAMED) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

@@ -91,11 +91,15 @@ def work_note(reasons: Sequence[str], *, of_sizes: bool) -> Note:
 
 
 class Amount(NamedTuple):
-    """What ran under one name: how often, how much of a size, and for how long, or what weighs it."""
+    """What ran under one name: how often, how much of a size, and for how long, or what weighs it.
+
+    `threads` are those of all blocks; 0: not known, or nothing that has blocks.
+    """
 
     times: int
     size: int
     weight: int
+    threads: int = 0
 
     def __add__(self, more: object) -> Amount:
         """Return both together."""
@@ -111,10 +115,13 @@ BLOCKS, BYTES, INPUTS, TOKENS = "blocks", "bytes", "inputs", "tokens"
 annotations say of a batch."""
 
 _GRID = ("grid_x", "grid_y", "grid_z")
+_BLOCK = ("block_x", "block_y", "block_z")
 # What annotations call the size of a batch: `step[DECODE bs=4 toks=4]`, `batch_size: 512`, and the
 # numbers of requests and tokens of vLLM's `execute_context_1(512)_generation_3(3)`.
 _IN_NAMES = re.compile(
-    r"\b(?P<word>bs|batch(?:_?size)?|toks?|(?:num_)?tokens|seq_?len|(?:num_)?reqs|requests)\s*[=:]\s*(?P<number>\d{1,15})\b"
+    r"\b(?P<word>(?:(?:num|n|micro|mini|local|global|train|eval|input|prompt)[_-])*"
+    r"(?:bsz?|mbs|batch(?:[ _-]?size)?|toks?|tokens|seqs|sequences|reqs|requests"
+    r"|(?:seq(?:uence)?|input|prompt|context)[ _-]?len(?:gth)?))[\"']?\s*[=:]\s*(?P<number>\d{1,15})\b"
     r"|(?P<phase>context|generation)_(?P<of>\d{1,15})\b(?:\((?P<tokens>\d{1,15})\))?",
     re.IGNORECASE,
 )
@@ -158,20 +165,24 @@ def bytes_of(transfers: Report) -> Amounts:
 def _blocks(timeline: Timeline) -> Amounts:
     if Fact.KERNELS not in timeline.profile.facts:
         return {}
-    column = timeline.columns("kernel", ("name_id", "dur_ns", *_GRID))
+    column = timeline.columns("kernel", ("name_id", "dur_ns", *_GRID, *_BLOCK))
     blocks, known = np.ones(len(column["dur_ns"]), np.int64), column["dur_ns"] != MISSING
     for axis in _GRID:
         known &= column[axis] > 0
         blocks = blocks * column[axis]
+    threads = blocks
+    for axis in _BLOCK:
+        threads = threads * np.maximum(column[axis], 0)
     dur = np.where(column["dur_ns"] > 0, column["dur_ns"], 0)
-    return _by_name(timeline, column["name_id"][known], blocks[known], dur[known])
+    of_each = (blocks[known], dur[known], threads[known])
+    return _by_name(timeline, column["name_id"][known], *of_each)
 
 
-def _by_name(timeline: Timeline, name_id: Array, sizes: Array, weights: Array) -> Amounts:
+def _by_name(timeline: Timeline, name_id: Array, *of_each: Array) -> Amounts:
     if not len(name_id):
         return {}
     group, (ids,) = factorize(name_id)
-    cells = (counts(group, len(ids)), *(sums(group, each, len(ids)) for each in (sizes, weights)))
+    cells = (counts(group, len(ids)), *(sums(group, each, len(ids)) for each in of_each))
     names = timeline.profile.names(ids)
     found: defaultdict[Hashable, Amount] = defaultdict(lambda: _NOTHING)
     for i, *amount in zip(ids.tolist(), *(each.tolist() for each in cells), strict=True):
@@ -316,12 +327,15 @@ def _direction(kind: str, before: Amount, after: Amount, per: tuple[float, float
     if not before.size or not after.size:
         return 0
     count = after.times / per[1] / (before.times / per[0])
-    mean = after.size / after.times / (before.size / before.times)
+    means = [after.size / after.times / (before.size / before.times)]
+    if before.threads and after.threads:
+        # Twice the blocks of half the threads are the same work.
+        means.append(after.threads / after.times / (before.threads / before.times))
     if kind == BYTES and abs(count - 1) > _LITTLE:
         # Copies that are left out, or added, are another program's, and may be a better one.
         return 0
     for sign in (1, -1):
-        if min(sign * (ratio - 1) for ratio in (mean, mean * count)) > _LITTLE:
+        if min(sign * (mean * more - 1) for mean in means for more in (1.0, count)) > _LITTLE:
             return sign
     return 0
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TextIO
 
 from nsysconv.document import Section
-from nsysconv.names import encodable, escaped, shorten, shorten_name
+from nsysconv.names import encodable, escaped, named_texts, shorten, shorten_name
 from nsysconv.notes import Severity
 from nsysconv.render import markdown
 from nsysconv.render.contract import Options
@@ -20,16 +20,19 @@ from nsysconv.report import Unit, human
 
 MOST_LINES = 12
 MOST_BYTES = 60_000
-_MOST_LIMITS, _MOST_CONTRIBUTORS, _MOST_NOTES = 3, 2, 2
+_MOST_LIMITS, _MOST_NAMED, _MOST_CONTRIBUTORS, _MOST_NOTES = 3, 3, 2, 2
 _HEADING, _SENTENCE, _ROWS, _LIMIT, _NAME = 400, 240, 600, 80, 60
 _EXCEEDED, _INCONCLUSIVE = "exceeded", "inconclusive"
 _SAME, _FAIL = "same", "FAIL"
+_NO_MATCH = ": 0 on both"
 _FIGURES = {"step": "step period", "window": "GPU active window"}
 _SIGNS = {"slower": 1, "faster": -1}
 # The heading says this one.
 _IN_HEADING = "work-differs"
 _NOT_IN_TURNS = "runs-not-in-turns"
 _NO_NAME = "[no name]"
+# What the reason says of other rows than that of the largest change.
+_MISSING = "without a value"
 # What changed by less than that share of the largest change is not named.
 _SMALL_SHARE = 0.1
 # So many characters are kept free for the fold's tags and for the line on tables that do not fit.
@@ -44,7 +47,7 @@ def render(reports: Sequence[Section], out: TextIO, options: Options) -> None:
     items = [*_on_limits(by_name.get("limits"), out), *_on_runs(answer)]
     if answer["answer"] != _SAME:
         items += _on_contributors(by_name.get("contributors"), answer["answer"], out)
-    items += _on_doubts(reports, out)
+    items += _on_doubts(reports, answer, out)
     title = markdown.sentence(shorten(escaped(headline.title), _HEADING), out)
     lines = [f"### {title}", "", *(f"* {item}" for item in items), *([""] if items else [])]
     if tables or headline.notes:
@@ -63,44 +66,75 @@ def _on_limits(limits: Section | None, out: TextIO) -> Iterator[str]:
         for row in rows
         if row["state"] == state and row not in few
     ]
-    for row in broken[:_MOST_LIMITS]:
-        yield f"**{row['state']}**: {_limit(row, out)}"
+    alike = _alike(broken)
+    for same in alike[:_MOST_LIMITS]:
+        yield f"**{same[0]['state']}**: {_limits_alike(same, out)}"
     if few:
-        names = ", ".join(_code(shorten(escaped(row["limit"]), _LIMIT), out) for row in few)
+        names = _names(few, out)
         needed = max(row["needs_runs"] for row in few)
         which = "new runs" if all("new runs" in row["reason"] for row in few) else "runs per side"
         yield f"**{_INCONCLUSIVE}**: {names}: record {needed} {which}"
     if rows:
-        rest = Counter(row["state"] for row in broken[_MOST_LIMITS:])
-        more = [f"{count} more: {state}" for state, count in rest.items()]
+        rest = [row for same in alike[_MOST_LIMITS:] for row in same]
+        more = [
+            f"{count} more: {state} ({_names(named, out)}{', …' if count > len(named) else ''})"
+            for state, count in Counter(row["state"] for row in rest).items()
+            for named in [[row for row in rest if row["state"] == state][:_MOST_NAMED]]
+        ]
         held = len(rows) - len(broken) - len(few)
         within = ", ".join([*more, f"within: {held} of {len(rows)} limits"])
         renamed = next((row["renamed"] for row in rows if row.get("renamed")), "")
         names = _code(shorten(escaped(renamed), _SENTENCE), out)
-        yield within + (f"; renamed? {names}" if renamed else "")
+        # A pattern that matches nothing may be misspelled, though nothing is no more than nothing.
+        unmatched = next((r["reason"] for r in rows if r["reason"].endswith(_NO_MATCH)), "")
+        without = f"; {_shown(unmatched, out)}" if " matches " in unmatched else ""
+        yield within + (f"; renamed? {names}" if renamed else "") + without
+
+
+def _alike(rows: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
+    # Limits that are undecided for one reason stand together: it is one doubt.
+    groups: dict[object, list[Mapping[str, Any]]] = {}
+    for number, row in enumerate(rows):
+        key = row["reason"] if row["state"] == _INCONCLUSIVE and not row["row"] else number
+        groups.setdefault(key, []).append(row)
+    return [*groups.values()]
+
+
+def _limits_alike(rows: Sequence[Mapping[str, Any]], out: TextIO) -> str:
+    if len(rows) == 1:
+        return _limit(rows[0], out)
+    return f"{_names(rows, out)}: {_shown(rows[0]['reason'], out)}"
+
+
+def _names(rows: Sequence[Mapping[str, Any]], out: TextIO) -> str:
+    return ", ".join(_code(shorten(escaped(row["limit"]), _LIMIT), out) for row in rows)
 
 
 def _on_runs(answer: Mapping[str, Any]) -> Iterator[str]:
     if answer["trend"]:
         before, after = answer["base_runs"], answer["other_runs"]
-        yield f"{_FIGURES[answer['figure']]}, {before} runs and {after} new: {answer['trend']}"
+        runs = f"{before} run{'s' if before != 1 else ''} and {after} new"
+        yield f"{_FIGURES[answer['figure']]}, {runs}: {answer['trend']}"
 
 
 def _limit(row: Mapping[str, Any], out: TextIO) -> str:
     name = _code(shorten(escaped(row["limit"]), _LIMIT), out)
+    if _MISSING in row["reason"] and row["state"] == _INCONCLUSIVE:
+        return f"{name}: {_shown(row['reason'], out)}"
     key = f", {_code(shorten_name(escaped(row['row']), _NAME), out)}" if row["row"] else ""
+    key += f", {row['place']}" if row.get("place") else ""
     if row["state"] == _INCONCLUSIVE or not row["change"]:
         return f"{name}{key}: {_shown(row['reason'], out)}"
     # Numbers and our own words need no care.
     worst = f"{name}{key}: {', '.join(filter(None, (row['change'], row['interval'])))}"
-    return worst + "".join(_others(row["exceeding"] or "", out))
+    worst += "".join(_others(row["exceeding"] or "", out))
+    return worst + (f"; {row['all_of']}" if row.get("all_of") else "")
 
 
 def _others(exceeding: str, out: TextIO) -> Iterator[str]:
     # The rows that exceed a limit, but for the first, as far as there is room.
-    others, room = exceeding.split("; ")[1:], _ROWS
-    for number, row in enumerate(others):
-        name, _, change = row.rpartition(": ")
+    others, room = named_texts(exceeding)[1:], _ROWS
+    for number, (name, change) in enumerate(others):
         text = f"; {_code(shorten_name(escaped(name), _NAME), out)}: {change}"
         room -= len(text)
         if room < 0:
@@ -122,13 +156,18 @@ def _on_contributors(contributors: Section | None, answer: str, out: TextIO) -> 
         yield f"{row['kind']} {name}: {change}, {row['why']}"
 
 
-def _on_doubts(reports: Sequence[Section], out: TextIO) -> Iterator[str]:
-    # What was dropped or is not exact; all notes are below the tables. What failed may have drifted.
-    failed = reports[0].rows()[0]["gate"] == _FAIL
+def _on_doubts(reports: Sequence[Section], answer: Mapping[str, Any], out: TextIO) -> Iterator[str]:
+    # What was dropped or is not exact, if the heading does not say it; all notes are below the tables.
+    # What failed may have drifted.
+    failed, unlike = answer["gate"] == _FAIL, answer["unlike"] or ""
     said = [
         text
         for note, text in note_sentences(reports)
-        if (note.severity is not Severity.INFO and note.slug != _IN_HEADING)
+        if (
+            note.severity is not Severity.INFO
+            and note.slug != _IN_HEADING
+            and note.text not in unlike
+        )
         or (failed and note.slug == _NOT_IN_TURNS)
     ]
     more = f" (and {len(said) - _MOST_NOTES} more below)" if len(said) > _MOST_NOTES else ""

@@ -133,9 +133,16 @@ def sentence(text: str, out: TextIO) -> str:
     parts = []
     for is_code, group in groupby(zip(coded, words, strict=True), itemgetter(0)):
         part = " ".join(word for _, word in group)
-        name = part.rstrip(",.;")
-        parts.append(code(name, out) + part[len(name) :] if is_code else part)
+        parts.append(_code_apart(part, out) if is_code else part)
     return " ".join(parts)
+
+
+def _code_apart(part: str, out: TextIO) -> str:
+    # The code is without the signs of the sentence around it: a bracket that it does not open is one.
+    name = part.rstrip(",.;")
+    while name.endswith(")") and name.count("(") < name.count(")"):
+        name = name[:-1].rstrip(",.;")
+    return code(name, out) + part[len(name) :]
 
 
 def code(text: str, out: TextIO) -> str:
