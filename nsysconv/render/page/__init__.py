@@ -288,7 +288,10 @@ def _section(name: str, members: Sequence[Section], page: _Page) -> Iterator[str
         yield "<p>No events.</p>"
         return
     if lanes.has_time_line(drawn):
-        yield f'<article id="{anchor(_TIME_LINE)}">'
+        # Samples alone have a time line, too, and events that were not recorded are listed below.
+        recorded = [report.name for report in members if report.table is not None]
+        shown = _TIME_LINE if _TIME_LINE in recorded else recorded[0]
+        yield f'<article id="{anchor(shown)}">'
         yield from lanes.time_line(
             drawn, page.reports.get("steps"), page.reports.get("memory:by=time")
         )
