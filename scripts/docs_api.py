@@ -101,7 +101,7 @@ _INTRODUCTION = """
 >>> with nsysconv.open("report1.sqlite") as profile:
 ...     kernels = profile.report("kernels", limit=1)
 >>> kernels
-<ShownReport kernels, rows: 1 of 5, columns: 18>
+<ShownReport kernels, rows: 1 of 5, columns: 21>
 >>> kernels.rows()[0]["kernel_sum_ns"]
 15000
 >>> try:

@@ -109,7 +109,8 @@ def test_reports_on_a_real_file(path: Path, shelf: Shelf) -> None:
 
 def told(profile: api.OpenProfile) -> dict[str, Any]:
     # What imports leave out, these read of a file; see test_one_answer.py.
-    names = [name for name in REPORTS if name not in ("osrt_sum", "metrics", "metrics_over_time", "modules")]
+    left_out = ("osrt_sum", "metrics", "metrics_over_time", "modules")
+    names = [name for name in REPORTS if name not in left_out]
     reports: list[Any] = profile.reports(names, limit=0)
     return {report.name: _rows_without_order(report) for report in reports}
 
