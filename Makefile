@@ -92,7 +92,7 @@ test-system: $(STAMP)  ## run the tests that need a browser, a cluster or a data
 	@$(BIN)/python -c 'import playwright' 2>/dev/null || \
 		$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev,system]' || \
 		echo "playwright cannot be installed: the tests that need it are left out." >&2
-	$(BIN)/python -m pytest --numprocesses $(TEST_JOBS) --dist worksteal -m system -rs
+	$(BIN)/python -m pytest --numprocesses auto --dist worksteal -m system -rs
 
 check: $(STAMP)  ## style, types, import layers, generated pages, outputs and pictures, the site, fixtures
 	$(BIN)/ruff check .
