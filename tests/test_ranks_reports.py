@@ -489,22 +489,25 @@ COLUMNS = (
 )
 values = st.one_of(st.none(), st.integers(-9, 9))
 cells = st.tuples(st.sampled_from("ab"), values, values, st.sampled_from(["x", "y"]))
-
-
-@given(
-    st.lists(st.lists(cells, max_size=4, unique_by=lambda cell: cell[0]), min_size=1, max_size=6)
+Cell = tuple[str, int | None, int | None, str]
+of_ranks = st.lists(
+    st.lists(cells, max_size=4, unique_by=lambda cell: cell[0]), min_size=1, max_size=6
 )
-def test_extremes_against_sorting(
-    ranks: list[list[tuple[str, int | None, int | None, str]]],
-) -> None:
+
+
+def of_rank(rank: int, rows: list[Cell]) -> Report:
+    data = {"profile": ["p"] * len(rows), "rank": [rank] * len(rows), "name": [r[0] for r in rows],
+            "time_ns": [r[1] for r in rows], "share_pct": [r[2] for r in rows],
+            "device": [r[3] for r in rows]}  # fmt: skip
+    table = build_table(COLUMNS, data)
+    return Report("t", "", COLUMNS, table, (ProfileRef(rank, f"r{rank}", "", ""),))
+
+
+@given(of_ranks)
+def test_extremes_against_sorting(ranks: list[list[Cell]]) -> None:
     fold = None
     for rank, rows in enumerate(ranks):
-        data = {"profile": ["p"] * len(rows), "rank": [rank] * len(rows), "name": [r[0] for r in rows],
-                "time_ns": [r[1] for r in rows], "share_pct": [r[2] for r in rows],
-                "device": [r[3] for r in rows]}  # fmt: skip
-        one = Report(
-            "t", "", COLUMNS, build_table(COLUMNS, data), (ProfileRef(rank, f"r{rank}", "", ""),)
-        )
+        one = of_rank(rank, rows)
         fold = fold or RankAggregator(one, None)
         fold.add(one, {f"r{rank}": RankProfile(f"r{rank}")})
     assert fold is not None
@@ -525,20 +528,11 @@ def test_extremes_against_sorting(
         assert found[name, "max"]["rank_count"] == len(mine)
 
 
-@given(
-    st.lists(st.lists(cells, max_size=4, unique_by=lambda cell: cell[0]), min_size=1, max_size=6)
-)
-def test_sums_of_a_job_against_adding(
-    ranks: list[list[tuple[str, int | None, int | None, str]]],
-) -> None:
+@given(of_ranks)
+def test_sums_of_a_job_against_adding(ranks: list[list[Cell]]) -> None:
     job = None
     for rank, rows in enumerate(ranks):
-        data = {"profile": ["p"] * len(rows), "rank": [rank] * len(rows), "name": [r[0] for r in rows],
-                "time_ns": [r[1] for r in rows], "share_pct": [r[2] for r in rows],
-                "device": [r[3] for r in rows]}  # fmt: skip
-        one = Report(
-            "t", "", COLUMNS, build_table(COLUMNS, data), (ProfileRef(rank, f"r{rank}", "", ""),)
-        )
+        one = of_rank(rank, rows)
         job = job or JobAggregator(one)
         job.add(one, {"": RankProfile(f"r{rank}")})
     assert job is not None

@@ -32,7 +32,7 @@ from nsysconv.store.recording import (
     Batches,
     Recording,
     SourceRows,
-    Summary,
+    mapped_batches,
     take_batches,
 )
 
@@ -170,19 +170,16 @@ class _WithMetrics:
 
 def _with_metrics(batches: Batches, others: Sequence[tuple[Probe, Importer]]) -> Batches:
     last = {_NAME: 0, _LAUNCH: 0, "part": 0}
-    with closing(batches):
-        while True:
-            try:
-                batch = next(batches)
-            except StopIteration as end:
-                summary: Summary = end.value
-                break
-            if isinstance(batch, SourceRows):
-                # Rows of one table from two places cannot be read in place.
-                batch = replace(batch, sparse=True) if batch.table == _SAMPLE else batch
-            elif batch.table in last:
+
+    def counted(batch: Batch) -> Batch:
+        if not isinstance(batch, SourceRows):
+            if batch.table in last:
                 _count(last, batch.table, batch.rows)
-            yield batch
+            return batch
+        # Rows of one table from two places cannot be read in place.
+        return replace(batch, sparse=True) if batch.table == _SAMPLE else batch
+
+    summary = yield from mapped_batches(batches, counted)
     notes: list[Note] = []
     for probe, importer in others:
         tables, noted = _tables(probe, importer)

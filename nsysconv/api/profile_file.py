@@ -32,7 +32,7 @@ from nsysconv.store.filesystem import private_folder
 from nsysconv.store.location import reading, writing
 from nsysconv.store.merging import StoredProfile, StoredRun, stored_profiles
 from nsysconv.store.read import Store
-from nsysconv.store.recording import ArrowRows, Batch, Batches, Recording, filter_batches, rows_of
+from nsysconv.store.recording import ArrowRows, Batch, Batches, Recording, mapped_batches, rows_of
 from nsysconv.store.runs import RunMembership
 from nsysconv.store.sqlite.virtual_store import open_virtual_store
 from nsysconv.store.write import Imported, Origin, Writer, require_exact
@@ -142,14 +142,14 @@ def with_ranks(recording: Recording, claims: Sequence[RankClaim]) -> Recording:
 def _with_completed_processes(batches: Batches, claims: Sequence[RankClaim]) -> Batches:
     processes: list[ArrowRows] = []
 
-    def hold_back_processes(batch: Batch) -> bool:
+    def hold_back_processes(batch: Batch) -> Batch | None:
         if not isinstance(batch, ArrowRows) or batch.table != schema.process.name:
-            return True
+            return batch
         processes.append(batch)
-        return False
+        return None
 
     # Rows of processes come last: only the summary says which of them are at work.
-    summary = yield from filter_batches(batches, hold_back_processes)
+    summary = yield from mapped_batches(batches, hold_back_processes)
     notes: list[Note] = []
     has_rank = False
     for batch in processes:

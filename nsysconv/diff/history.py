@@ -65,7 +65,7 @@ Values = Mapping[tuple[str, str], float]
 
 @dataclass(frozen=True)
 class Series:
-    """The values of one row of a metric in one environment; `places` are those of its runs in order."""
+    """Hold the values of one row of a metric in one environment; `places` are its runs', in order."""
 
     metric: str
     column: Column

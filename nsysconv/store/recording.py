@@ -152,8 +152,8 @@ def take_batches(batches: Batches, take: Callable[[Batch], None]) -> Summary:
             take(batch)
 
 
-def filter_batches(batches: Batches, keep: Callable[[Batch], bool]) -> Batches:
-    """Yield the batches for which `keep` is true and return the summary."""
+def mapped_batches(batches: Batches, change: Callable[[Batch], Batch | None]) -> Batches:
+    """Yield what `change` makes of each batch, nothing where that is None; return the summary."""
     with closing(batches):
         while True:
             try:
@@ -161,8 +161,9 @@ def filter_batches(batches: Batches, keep: Callable[[Batch], bool]) -> Batches:
             except StopIteration as end:
                 summary: Summary = end.value
                 return summary
-            if keep(batch):
-                yield batch
+            changed = change(batch)
+            if changed is not None:
+                yield changed
 
 
 def shared_constants(batches: Iterable[tuple[str, Mapping[str, int]]]) -> dict[str, dict[str, int]]:
