@@ -28,6 +28,7 @@ from nsysconv.ranks.over_ranks import (
     Gpu,
     RankAggregator,
     RankProfile,
+    are_ranks_of_one_job,
     rank_profile,
 )
 from nsysconv.report import Column, ProfileRef, Report, Unit, build_table
@@ -237,6 +238,12 @@ def test_profiles_that_are_not_ranks_of_one_job_are_not_added_up(
         write(store, Kernel(0, 10, name="a"), label=f"p{number}", ranks={1: rank}, run="job")
     assert picked(report(store, "kernels"), "profile", "kernel_sum_ns") == [("p0", 10), ("p1", 10)]
     assert picked(report(store, "kernels", by="job"), "kernel_sum_ns") == [(20,)]
+
+
+def test_ranks_of_two_sources_are_no_job() -> None:
+    zero, one = RankProfile("a", (0,)), RankProfile("b", (1,))
+    assert are_ranks_of_one_job([(zero, "nsys"), (one, "nsys")])
+    assert not are_ranks_of_one_job([(zero, "nsys"), (one, "kineto")])
 
 
 def test_many_profiles_that_are_not_ranks_of_one_job_become_three_rows(tmp_path: Path) -> None:
