@@ -343,8 +343,11 @@ def test_sizes_that_cannot_be(size: int) -> None:
 
 
 def test_what_is_sound_is_seen_by_blocks() -> None:
-    """Kernels follow each other to 1 ms, up to a second before their calls, and each call has one."""
-    pair = launched((10 * MS, 20 * MS), (19 * MS, 30 * MS))
+    """Kernels follow each other to 1 ms, up to a second before their calls, and each call has one.
+
+    Of a session of 100 s times are compared to 24 ns.
+    """
+    pair = launched((10 * MS, 20 * MS), (19 * MS + 24, 30 * MS))
     assert seems_sound(*pair)
     assert seems_sound(*pair, Call(3 * S, 3 * S + 5, 3), Kernel(2 * S + 5 * MS, 2 * S + 6 * MS, 3))
     assert seems_sound(*launched((10 * MS, 20 * MS), (11 * MS, 21 * MS), stream=8)[2:], *pair[:2])

@@ -272,7 +272,7 @@ class Profile:
                 for values in connection.columns(columns, self.id, low, high):
                     found = dict(zip(stored, values, strict=True))
                     for name in set(names) - found.keys():
-                        found[name] = np.full(len(values[0]), constants[name])
+                        found[name] = np.broadcast_to(np.int64(constants[name]), len(values[0]))
                     yield {n: found[n].astype(np.int64, copy=False) for n in names}
 
     def release(self, table: str, names: Iterable[str]) -> None:

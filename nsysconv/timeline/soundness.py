@@ -3,7 +3,7 @@
 An examination (plausibility.py) compares rows with rows, and holds the columns of all of them. An import
 is to hold no more for a large file than for a small one. What is here says of most profiles that an
 examination would find nothing, and of others which tables it need not read; it keeps three bytes for
-each call.
+each call and four for each operation.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from nsysconv import schema
 from nsysconv.names import called
 from nsysconv.store.read import Columns, Profile
-from nsysconv.timeline.arrays import Array, among, distinct
+from nsysconv.timeline.arrays import Array, among, by_group, distinct, factorize, take
 from nsysconv.timeline.events import (
     SIZED_TABLES,
     are_linked,
@@ -73,6 +73,11 @@ class _Process:
         self.part[ids] = part
         self.state[ids] = state
 
+    def lacks_work(self) -> bool:
+        """Return whether no operation was found for a launch."""
+        parts = range(0, len(self.state), _LEAST_IDS)
+        return any((self.state[low : low + _LEAST_IDS] == _LAUNCH).any() for low in parts)
+
 
 class _Sieve:
     def __init__(self, profile: Profile, low: int, high: int) -> None:
@@ -86,8 +91,11 @@ class _Sieve:
         self._processes: dict[int, _Process] = {}
         self._launching: dict[int, bool] = {}
         self._first_of_host: int | None = None
-        # Operations that take long, by stream: their starts and ends.
-        self._long: dict[tuple[int, ...], list[tuple[Array, Array]]] = {}
+        # When operations begin, by stream, in ticks; where some take long, the first and last tick in
+        # which no other may begin.
+        self._tick_ns = (high - low >> 32) + 1
+        self._begun: dict[tuple[int, ...], list[Array]] = {}
+        self._taken: dict[tuple[int, ...], list[Array]] = {}
 
     def _blocks(self, table: str, *names: str) -> Iterator[Columns]:
         known = schema.metadata.tables[table].c
@@ -168,8 +176,8 @@ class _Sieve:
                     return False  # what was left over from before the recording
                 if not self._follow(block):
                     return False
-                self._keep_long(block, end)
-        return not any((each.state == _LAUNCH).any() for each in self._processes.values())
+                self._keep_times(block, end)
+        return not any(map(_Process.lacks_work, self._processes.values()))
 
     def _follow(self, ops: Columns) -> bool:
         for pid in distinct(ops["pid"]).tolist():
@@ -188,39 +196,32 @@ class _Sieve:
 
     # -- streams
 
-    def _keep_long(self, ops: Columns, end: Array) -> None:
+    def _keep_times(self, ops: Columns, end: Array) -> None:
         if not all(name in ops for name in _STREAM):
             return
+        begun = self._ticks(ops["start_ns"])
+        until = self._ticks(end - OVERRUN_NS) + 1
         is_long = end - ops["start_ns"] > OVERRUN_NS
-        if not is_long.any():
-            return
-        for stream in {*zip(*(ops[name][is_long].tolist() for name in _STREAM), strict=True)}:
-            mine = is_long & _is_on(ops, stream)
-            self._long.setdefault(stream, []).append((ops["start_ns"][mine], end[mine]))
+        group, values = factorize(*(ops[name] for name in _STREAM))
+        streams = list(zip(*(each.tolist() for each in values), strict=True))
+        for stream, mine in zip(streams, by_group(group, len(streams)), strict=True):
+            self._begun.setdefault(stream, []).append(take(begun, mine).astype(np.uint32))
+            long = mine[take(is_long, mine)]
+            if len(long):
+                self._taken.setdefault(stream, []).append(np.stack([begun[long], until[long]]))
+
+    def _ticks(self, times: Array) -> Array:
+        result: Array = (times - self._low) // self._tick_ns
+        return result
 
     def passes_streams(self) -> bool:
         """Return whether on no stream an operation begins long before the one before it ends."""
-        spans = {}
-        for stream, found in self._long.items():
-            start, end = (np.concatenate(each) for each in zip(*found, strict=True))
-            order = np.argsort(start, kind="stable")
-            start, until = start[order], end[order] - OVERRUN_NS
-            if (start[1:] < until[:-1]).any():
+        for stream, spans in self._taken.items():
+            begun = np.sort(np.concatenate(self._begun[stream]), kind="stable")
+            first, last = np.searchsorted(begun, np.concatenate(spans, axis=1))
+            if (last - first > 1).any():  # the one is its own
                 return False
-            spans[stream] = start, until
-        if not spans:
-            return True
-        inside = 0
-        for table in self._gpu:
-            for block in self._blocks(table, "start_ns", *_STREAM):
-                if not all(name in block for name in _STREAM):
-                    break
-                for stream, (start, until) in spans.items():
-                    begun = block["start_ns"][_is_on(block, stream)]
-                    before = np.searchsorted(start, begun, side="right") - 1
-                    inside += int(np.count_nonzero((before >= 0) & (begun < until[before])))
-        # Each interval holds its own start, so no other start lies in one if the counts are equal.
-        return inside == sum(len(start) for start, _ in spans.values())
+        return True
 
 
 def _sizes(table: str) -> tuple[str, ...]:
@@ -229,10 +230,3 @@ def _sizes(table: str) -> tuple[str, ...]:
 
 def _has_sound_sizes(table: str, block: Columns) -> bool:
     return table not in SIZED_TABLES or not is_impossible_size(block["bytes"]).any()
-
-
-def _is_on(ops: Columns, stream: tuple[int, ...]) -> Array:
-    result: Array = np.logical_and.reduce(
-        [ops[name] == value for name, value in zip(_STREAM, stream, strict=True)]
-    )
-    return result
