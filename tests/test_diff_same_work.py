@@ -246,7 +246,12 @@ def test_inputs_are_elements_of_all_tensors(kind: str) -> None:
         (['{"micro_batch_size": 8}', '{"micro_batch_size": 16}'], {"micro_batch_size": 24}),
         (["bsz=2, n_tokens: 128, prompt len=9, batch-size=7"],
          {"bsz": 2, "n_tokens": 128, "prompt len": 9, "batch-size": 7}),
-        # Consecutive numbers say which batch it is.
+        (["B=4, S=128"], {"b": 4}),
+        # Consecutive numbers say which batch it is, and a number without a sign unless it never changes.
+        (["batch 4", "batch 4", "batch 4"], {"batch": 12}),
+        (["batch 4", "batch 4"], {}),
+        (["batch 4", "batch 4", "batch 8"], {}),
+        (["b=4"], {}),
         (["batch: 7", "batch: 9", "batch: 8"], {}),
         (["batch: 7", "batch: 9", "batch: 10"], {"batch": 26}),
         (["batch: 7", "batch: 7", "batch: 8"], {"batch": 22}),

@@ -175,6 +175,16 @@ def test_an_answer_does_not_replace_the_profile(ask: tuple[str, ...], tmp_path: 
     assert (tmp_path / "t.json").read_bytes() == TRACE.read_bytes()
 
 
+@pytest.mark.parametrize("name", ["r1.sqlite", "r1.nsys-rep", "a/node_results.db", "r.pt.trace.json"])
+def test_an_empty_file_that_only_a_profiler_writes_is_a_lost_profile(tmp_path: Path, name: str) -> None:
+    (tmp_path / "job" / "a").mkdir(parents=True)
+    shutil.copyfile(BASIC, tmp_path / "job" / "rank0.sqlite")
+    (tmp_path / "job" / name).write_bytes(b"")
+    outcome = run("import", "job", "-o", "job.db", cwd=tmp_path)
+    assert outcome.status == 3
+    assert f"nsysconv: job/{name}: the file is empty" in outcome.err.splitlines()
+
+
 def test_files_of_a_folder_that_nobody_knows_are_counted_in_a_line(tmp_path: Path) -> None:
     folder = tmp_path / "job"
     folder.mkdir()

@@ -120,8 +120,9 @@ _BLOCK = ("block_x", "block_y", "block_z")
 # numbers of requests and tokens of vLLM's `execute_context_1(512)_generation_3(3)`.
 _IN_NAMES = re.compile(
     r"\b(?P<word>(?:(?:num|n|micro|mini|local|global|train|eval|input|prompt)[_-])*"
-    r"(?:bsz?|mbs|batch(?:[ _-]?size)?|toks?|tokens|seqs|sequences|reqs|requests"
-    r"|(?:seq(?:uence)?|input|prompt|context)[ _-]?len(?:gth)?))[\"']?\s*[=:]\s*(?P<number>\d{1,15})\b"
+    r"(?:bsz?|(?-i:B)|mbs|batch(?:[ _-]?size)?|toks?|tokens|seqs|sequences|reqs|requests"
+    r"|(?:seq(?:uence)?|input|prompt|context)[ _-]?len(?:gth)?))[\"']?"
+    r"(?:\s*[=:]\s*|(?P<bare> ))(?P<number>\d{1,15})\b"
     r"|(?P<phase>context|generation)_(?P<of>\d{1,15})\b(?:\((?P<tokens>\d{1,15})\))?",
     re.IGNORECASE,
 )
@@ -227,6 +228,7 @@ def _elements(shapes: str) -> int:
 def _tokens(named: Iterable[tuple[str, int]]) -> Amounts:
     found: defaultdict[Hashable, Amount] = defaultdict(lambda: _NOTHING)
     numbers: defaultdict[Hashable, list[int]] = defaultdict(list)
+    bare: dict[Hashable, bool] = {}
     for text, count in named:
         for match in _IN_NAMES.finditer(text):
             word = (match["word"] or match["phase"]).lower()
@@ -236,12 +238,20 @@ def _tokens(named: Iterable[tuple[str, int]]) -> Amounts:
                     key = (_NUMBER.sub("#", group_name(text)), what)
                     found[key] += Amount(count, count * int(number), count)
                     numbers[key].append(int(number))
-    return {key: amount for key, amount in found.items() if not _count(numbers[key], amount.times)}
+                    bare[key] = bool(match["bare"])
+    return {
+        key: amount
+        for key, amount in found.items()
+        if not _count(numbers[key], amount.times, is_bare=bare[key])
+    }
 
 
-def _count(numbers: Sequence[int], times: int) -> bool:
-    # `batch: 0`, `batch: 1`, `batch: 2` say which it is, and not how large.
+def _count(numbers: Sequence[int], times: int, *, is_bare: bool) -> bool:
+    # `batch: 0`, `batch: 1`, `batch: 2` say which it is, and not how large. So does `batch 4`, unless all
+    # are called that.
     ordered = sorted(numbers)
+    if is_bare:
+        return times <= _FEW_NUMBERS or ordered[0] != ordered[-1]
     consecutive = range(ordered[0], ordered[0] + times)
     return times > _FEW_NUMBERS and ordered == list(consecutive)
 

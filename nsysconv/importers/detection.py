@@ -187,6 +187,9 @@ def _unread_error(probe: Probe, refusals: list[No]) -> InputError:
     known = known or _compressed_kind(probe)
     if known is not None:
         kind, hint = known
+        if probe.size == 0 and probe.origin.name.endswith(_NAMES_OF_PROFILES):
+            # What lacks it must not be taken for all that ran.
+            return InputError(kind, where=str(probe.origin), hint=hint)
         return NoProfileError(kind, where=str(probe.origin), hint=hint)
     if probe.damage:
         # A damaged database may have been a profile, so it is an error and not a file to skip.
@@ -197,6 +200,11 @@ def _unread_error(probe: Probe, refusals: list[No]) -> InputError:
 
 
 _MOST_UNPACKED_BYTES = 64 << 20
+# Only profilers call their files so.
+_NAMES_OF_PROFILES = (
+    *(".nsys-rep", ".qdrep", ".sqlite", ".nvvp", ".nvprof", ".ncu-rep", ".pt.trace.json"),
+    *("_results.db", ".rpd", ".xplane.pb"),
+)
 # This is what a file is, and what to do; None if its content does not say.
 _Kind = tuple[str, str] | None
 
