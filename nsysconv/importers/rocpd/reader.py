@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cache, cached_property, lru_cache, partial
 from typing import Any
 
 from nsysconv import codes, schema
@@ -47,6 +47,7 @@ _FACTS = {"range": Fact.RANGES, "collective": Fact.COLLECTIVES, "directive": Fac
 _IDS = ("pid", "tid", "agent_id", "kernel_id", "name_id", "stream_id", "queue_id")
 _MARK = codes.RANGE_KINDS.index("mark")
 _MOST_NAMED = 5
+_NAMES_AT_ONCE = 1 << 12
 
 
 def readers(probe: Probe, options: Options) -> list[RocpdReader]:
@@ -169,39 +170,57 @@ class RocpdReader(RocpdSurvey):
             n: kind for n, text in self._categories.items() if (kind := becomes(text)) in _FACTS
         }
         listed = ", ".join(map(str, kinds)) or "NULL"
-        found: dict[str, list[Row]] = {"range": [], "collective": [], "operator": []}
         # The name of a region of markers is the function; what the program called it is in the event.
         message = (
             "CASE WHEN typeof({0}) = 'text' AND json_valid({0}) "
             "THEN json_extract({0}, '$.message') END"
         )
-        bad = 0
+        pid_of, tid_of, bad = cache(self._pid), cache(self._tid), 0
+
+        @lru_cache(_NAMES_AT_ONCE)
+        def made_of(category: int, name_id: Any, said: Any, takes_time: bool) -> tuple[str, Row]:
+            kind, function, text = (
+                kinds[category],
+                self._functions.get(name_id, ""),
+                str(said or ""),
+            )
+            self._facts.add(_FACTS[str(kind)])
+            return self._region(str(kind), function, text, not takes_time and not function)
+
         for table, start, end in (("region", "start", "end"), ("sample", "timestamp", "timestamp")):
             needed = {start, end, "event_id"}
             if not kinds or not needed <= set(self._file.columns(table)):
                 continue
-            names = (start, end, "pid", "tid", "name_id")
-            cells = ", ".join(self._file.cell(table, name) for name in names)
+            times = [self._file.cell(table, name) for name in (start, end)]
+            cells = ", ".join(self._file.cell(table, name) for name in ("pid", "tid", "name_id"))
             of_event = self._file.joined_cell(table, "event", "category_id")
             said_in = message.format(self._file.joined_cell(table, "event", "extdata"))
-            for begin, after, pid, tid, name_id, category, said in self._probe.iterate(
-                f"SELECT {cells}, {of_event}, {said_in} FROM {self._file.source(table)} "
-                f"WHERE {of_event} IN ({listed})"
-            ):
-                times, function = self._interval(begin, after), self._functions.get(name_id, "")
-                bad += times is None
-                if times is None:
-                    continue
-                kind, text = kinds[category], str(said) if said else ""
-                is_instant = not times["dur_ns"] and not function
-                target, made = self._region(str(kind), function, text, is_instant)
-                place = {"pid": self._pid(pid), "tid": self._tid(tid)}
-                found[target].append(times | place | made)
-                self._facts.add(_FACTS[str(kind)])
-        self._note_times(bad, "region")
-        for table, rows in found.items():
+            rows = self._probe.iterate(
+                f"SELECT {self._interval_of(*times)}, {cells}, {of_event}, {said_in} "
+                f"FROM {self._file.source(table)} WHERE {of_event} IN ({listed})"
+            )
             for some in in_lists(rows):
-                yield rows_of(schema.metadata.tables[table], some)
+                found: dict[str, list[Row]] = {}
+                for begin, dur, pid, tid, name_id, category, said in some:
+                    if begin is None:
+                        bad += 1
+                        continue
+                    target, made = made_of(category, name_id, said, dur > 0)
+                    row = {"start_ns": begin, "dur_ns": dur, "pid": pid_of(pid), "tid": tid_of(tid)}
+                    found.setdefault(target, []).append(row | made)
+                for target, listed_rows in found.items():
+                    yield rows_of(schema.metadata.tables[target], listed_rows)
+        self._note_times(bad, "region")
+
+    def _interval_of(self, start: str, end: str) -> str:
+        # When a row began, and how long it took, as SQL; NULL where its times cannot be.
+        first, last = self._zero - TIME_LIMIT, self._zero + TIME_LIMIT
+        return (
+            f"CASE WHEN typeof({start}) = 'integer' AND typeof({end}) = 'integer' "
+            f"AND {start} BETWEEN {first} AND {last} "
+            f"AND {end} BETWEEN {start} AND {start} + {TIME_LIMIT} "
+            f"THEN {start} - {self._zero} END, {end} - {start}"
+        )
 
     def _region(self, kind: str, function: str, text: str, is_instant: bool) -> tuple[str, Row]:
         # The table of a region, and what the row has beside time and place.
