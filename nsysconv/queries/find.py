@@ -23,7 +23,7 @@ from nsysconv.regex import regular_expression
 from nsysconv.report import Column, Report, Unit, report_table
 from nsysconv.timeline.arrays import distinct
 from nsysconv.timeline.range_names import EXACT
-from nsysconv.timeline.steps import step_names_at
+from nsysconv.timeline.steps import annotated, places, steps_of_ops
 from nsysconv.timeline.timeline import Timeline
 
 NAME, COUNTS = "find", "find_counts"
@@ -112,18 +112,18 @@ def _steps(
     timeline: Timeline, request: Request, kinds: Array, events: LaneEvents, pid: Array
 ) -> list[str | None]:
     # The step in which each was launched, or began.
-    ops, calls, moment = timeline.ops, timeline.calls, events.start.copy()
+    of_host = annotated(timeline, request.steps)
+    step = places(of_host, pid, events.start)
     for kind in distinct(kinds[kinds < CALL]).tolist():
-        mine, which = np.flatnonzero(kinds == kind), np.flatnonzero(ops.kind == kind)
-        owner_of_row = np.full(int(ops.row[which].max()) + 1, -1)
-        owner_of_row[ops.row[which]] = timeline.owner[which]
-        owner = owner_of_row[events.place[mine]]
-        moment[mine[owner >= 0]] = calls.start[owner[owner >= 0]]
-    found = np.full(len(events), None, object)
-    for each in distinct(pid).tolist():
-        mine = np.flatnonzero(pid == each)
-        found[mine] = step_names_at(timeline, request.steps, each, moment[mine])
-    return list(found)
+        mine, which = np.flatnonzero(kinds == kind), np.flatnonzero(timeline.ops.kind == kind)
+        op_of_row = np.empty(int(timeline.ops.row[which].max()) + 1, np.int64)
+        op_of_row[timeline.ops.row[which]] = which
+        step[mine] = steps_of_ops(timeline, request.steps, op_of_row[events.place[mine]])
+    names = {each.pid: each.name for each in of_host}
+    return [
+        names[of][at] if at >= 0 else None
+        for of, at in zip(pid.tolist(), step.tolist(), strict=True)
+    ]
 
 
 def _counts(base: Report, named: Labels, found: LaneEvents, dur: Array) -> Report:
