@@ -128,19 +128,16 @@ def _steps(
 
 def _counts(base: Report, named: Labels, found: LaneEvents, dur: Array) -> Report:
     of_label = named.kinds[found.label]
-    rows: dict[str, list[object]] = {column.name: [] for column in COUNT_COLUMNS}
-    for kind in distinct(of_label).tolist():
-        mine = of_label == kind
-        values: Mapping[str, object] = {
-            "profile": base.profiles[0].label,
-            "kind": KINDS[kind],
-            "event_count": int(mine.sum()),
-            "name_count": len(distinct(found.label[mine])),
-            "sum_ns": int(dur[mine].sum()),
-            "max_ns": int(dur[mine].max()),
-        }
-        for name, value in values.items():
-            rows[name].append(value)
+    there = distinct(of_label).tolist()
+    each = [of_label == kind for kind in there]
+    rows: Mapping[str, list[object]] = {
+        "profile": [base.profiles[0].label] * len(there),
+        "kind": [KINDS[kind] for kind in there],
+        "event_count": [int(mine.sum()) for mine in each],
+        "name_count": [len(distinct(found.label[mine])) for mine in each],
+        "sum_ns": [int(dur[mine].sum()) for mine in each],
+        "max_ns": [int(dur[mine].max()) for mine in each],
+    }
     return replace(
         base,
         name=COUNTS,

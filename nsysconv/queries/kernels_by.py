@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from nsysconv.errors import NotRecorded
@@ -81,16 +79,13 @@ def by_step(timeline: Timeline, request: Request) -> ColumnValues:
     inside = step >= 0
     kernels, step = kernels[inside], step[inside]
     of_process = {mine.pid: mine for mine in found}
-
-    def keys(pids: Sequence[int], places: Sequence[int]) -> dict[str, list[object]]:
-        pairs = [*zip(pids, places, strict=True)]
-        return {
-            "step": [of_process[pid].name[place] for pid, place in pairs],
-            "occurrence": [of_process[pid].occurrence[place] for pid, place in pairs],
-        }
-
     values, places = _rows(timeline, request, kernels, step)
-    return {**values, **keys(values["pid"].tolist(), places.tolist())}
+    of_row = [*zip(map(of_process.get, values["pid"].tolist()), places.tolist(), strict=True)]
+    return {
+        **values,
+        "step": [mine and mine.name[place] for mine, place in of_row],
+        "occurrence": [mine and mine.occurrence[place] for mine, place in of_row],
+    }
 
 
 def by_range(timeline: Timeline, request: Request) -> ColumnValues:
