@@ -41,8 +41,9 @@ class _Process(subprocess.Popen[bytes]):
 
 def _start() -> _Process:
     # Ctrl-C reaches all processes of a terminal. This process ends the workers by closing their pipes;
-    # they inherit a blocked SIGINT, because they could not ignore it before Python has started.
-    command, pipe = [sys.executable, "-m", __name__], subprocess.PIPE
+    # they inherit a blocked SIGINT, because they could not ignore it before Python has started. With -P
+    # nothing is imported from the current folder, which may hold anything.
+    command, pipe = [sys.executable, "-P", "-m", __name__], subprocess.PIPE
     if not hasattr(signal, "pthread_sigmask"):  # Windows sends Ctrl-C to groups
         group: int = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
         return _Process(command, stdin=pipe, stdout=pipe, creationflags=group)

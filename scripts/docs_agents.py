@@ -56,7 +56,7 @@ _ASK = (
     ("what is recorded, and how to record the rest", "nsysconv info FILE -f json --brief"),
     ("a part: a step, a phase, a time, a device", "nsysconv report FILE kernels --step 5"),
     ("what a column means", "nsysconv schema kernels"),
-    ("anything else, read-only", "nsysconv sql FILE 'select * from v_gpu_op limit 5'"),
+    ("anything else, read-only", "nsysconv sql FILE 'select step, name, dur_ns from v_gpu_op limit 5'"),
     ("which reports there are", "nsysconv report --list"),
 )  # fmt: skip
 

@@ -10,7 +10,7 @@ from docs_markdown import NO_UNIT, lower, markdown_table
 
 from nsysconv import schema
 from nsysconv.report import Unit
-from nsysconv.store.user_sql import VIEW_DOCS, views
+from nsysconv.store.user_sql import OF_STEPS, VIEW_DOCS, views, with_steps
 
 
 def schema_page() -> Iterator[str]:
@@ -44,7 +44,13 @@ def schema_page() -> Iterator[str]:
     yield "## Views"
     yield ""
     yield "For reading by hand. A view of an event table has its columns, with the text of each name in"
-    yield "place of its number and with the word in place of each code."
+    yield "place of its number and with the word in place of each code; `end_ns`; its process's `rank`."
+    yield ""
+    yield "`step` and `occurrence`: the [step](definitions/steps.md#step) in which an event was launched"
+    yield "or began, as `kernels:by=step` and `find` say; null: none. They are found when a query of"
+    yield "`nsysconv sql` or of the library names one of them; other programs, and `*`, do not see them."
+    yield ""
+    yield "    select step, occurrence, name, sum(dur_ns) from v_kernel group by 1, 2, 3"
     for name, statement in views().items():
         table = name.removeprefix("v_")
         yield ""
@@ -52,7 +58,8 @@ def schema_page() -> Iterator[str]:
         yield ""
         yield VIEW_DOCS.get(name, f"As [{table}](#{table}), with names and words.")
         yield ""
-        yield ", ".join(f"`{column.name}`" for column in statement.selected_columns)
+        names = [column.name for column in statement.selected_columns]
+        yield ", ".join(f"`{each}`" for each in (*names, *(OF_STEPS if name in with_steps() else ())))
 
 
 def _schema_table(table: sa.Table) -> Iterator[str]:

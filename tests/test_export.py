@@ -201,7 +201,8 @@ def test_where_it_is_written(
 @pytest.mark.parametrize(("arguments", "words"), [
     (["job.sqlite"], ["export to what?", "parquet"]),
     (["job.sqlite", "-o", "job.xyz"], ["export to what?", "parquet"]),
-    (["job.sqlite", "--to", "xml"], ["no export format 'xml'", "parquet"]),
+    (["job.sqlite", "--to", "xml"],
+     ["no export format 'xml'", "parquet", "nsysconv report job.sqlite -f csv"]),
     (["job.sqlite", "--to", "parquet", "-o", "no/folder"], ["the folder does not exist"]),
     (["job.sqlite", "--to", "parquet", "--device", "7"], ["no device 7", "There are: 0"]),
     (["job.sqlite", "--to", "parquet", "--step-range", "epoch"], ["--step-range without steps"]),

@@ -64,6 +64,53 @@ def test_patterns_and_slices(pattern: str, options: dict[str, Any], events: list
     assert [row["event"] for row in found(pattern, **options)[1]] == events
 
 
+def test_views_have_the_steps_that_find_says() -> None:
+    """Also of a file, and of what began between the runs of rows that are in one step."""
+    with opened(*ROWS) as profile:
+        for view, kind in (("v_gpu_op", "v.kind"), ("v_kernel", "'kernel'"), ("v_api_call", "'api_call'"),
+                           ("v_range", "'range'"), ("v_operator", "'operator'")):  # fmt: skip
+            rows = profile.sql(f"select {kind} as kind, id, v.step, OCCURRENCE from {view} v")
+            step_of = {row["event"]: row["step"] for row in profile.find(".")[1]}
+            assert {f"{row['kind']}:{row['id']}": row["step"] for row in rows}.items() <= step_of.items()
+            assert {row["occurrence"] for row in rows} == {1}
+            assert len(rows) == profile.sql(f"select count(*) as n from {view}").rows()[0]["n"]
+
+
+STEPS: tuple[Row, ...] = (
+    Range(0, 40, "ProfilerStep#1", pid=2), Range(10, 20, "ProfilerStep#1", pid=2),
+    *(Call(at, at + 1, at, pid=2) for at in (5, 15, 35, 45)), Kernel(50, 60, 35, pid=2),
+    Kernel(70, 71, pid=2), Call(5, 6, pid=1), Kernel(5, 6, pid=1),
+)  # fmt: skip
+QUERIES = {
+    "select occurrence, step from v_api_call order by pid, start_ns":
+        [(None, None), (1, "ProfilerStep#1"), (2, "ProfilerStep#1"), (1, "ProfilerStep#1"), (None, None)],
+    "select occurrence, step from v_gpu_op order by pid, start_ns":
+        [(None, None), (1, "ProfilerStep#1"), (None, None)],
+    "select k.step, count(*) as n from v_kernel k join v_api_call c on c.step = k.step group by k.step":
+        [("ProfilerStep#1", 3)],
+}  # fmt: skip
+"""What is asked of STEPS, and the rows: of steps that overlap, the one that began last counts."""
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_steps_of_views_repeat_and_overlap(query: str) -> None:
+    with opened(*STEPS) as profile:
+        assert [tuple(row.values()) for row in profile.sql(query)] == QUERIES[query]
+
+
+def test_a_query_without_steps_finds_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        pytest.fail("nothing asks for a step")
+
+    monkeypatch.setattr("nsysconv.timeline.steps.steps_of_rows", fail)
+    with opened(*ROWS) as profile:
+        assert len(profile.sql("select * from v_kernel")) == 3
+        assert len(profile.sql("select 1 as step from kernel")) == 3
+        with pytest.raises(UsageError) as error:
+            profile.sql("select stepp from v_kernel")
+    assert "Did you mean step?" in error.value.hint
+
+
 def test_a_wrong_pattern_is_an_error() -> None:
     with pytest.raises(UsageError, match="not a regular expression"):
         found("(")

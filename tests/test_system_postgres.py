@@ -621,6 +621,22 @@ def test_views_show_what_they_show_in_a_file(url: Url, tmp_path: Path) -> None:
         assert sorted(map(repr, found)) == sorted(map(repr, expected)), view
 
 
+def test_views_have_the_steps_that_they_have_in_a_file(url: Url, tmp_path: Path) -> None:
+    """Of all profiles; and a query that asks for them changes nothing either."""
+    file = tmp_path / "store.db"
+    sources = [BASIC, NSYS / "ranges-3.16.1.sqlite", FIXTURES / "kineto/ranges-2.13.json"]
+    for place in (url, file):
+        api.import_files(sources, place)
+    for view in ("v_gpu_op", "v_kernel", "v_api_call", "v_range"):
+        query = f"SELECT profile_id, start_ns, name, step, occurrence FROM {view}"
+        found, expected = (api.sql(place, query).to_arrow().to_pylist() for place in (url, file))
+        assert sorted(map(repr, found)) == sorted(map(repr, expected)), view
+        assert any(row["step"] for row in found), view
+    gone = "with gone as (delete from kernel returning 1) select step from v_kernel, gone"
+    refused(2, "sql", url.secret, gone, cwd=tmp_path, said="only selects on tables and views are run")
+    assert rows(url, "SELECT count(*) AS n FROM pg_class WHERE relname = 'step_of_event'") == [{"n": 0}]
+
+
 def test_only_selects_are_asked_of_the_server(url: Url) -> None:
     """Sums and orders are ours: what a report asks for are columns of rows."""
     import_file(BASIC, url)

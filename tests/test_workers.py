@@ -242,3 +242,14 @@ def test_dask_is_loaded_only_where_it_is_asked_for() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_workers_import_nothing_from_the_current_folder(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A folder of profiles may hold modules of the names that a worker imports: they are not run."""
+    for name in ("nsysconv", "pickle", "socket"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit(9)\n")
+    monkeypatch.chdir(tmp_path)
+    with Processes(1, partial, pieces.double) as process:
+        assert list(process.map([1, 2])) == [2, 4]

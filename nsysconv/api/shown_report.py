@@ -6,6 +6,7 @@ import io
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from nsysconv import queries
@@ -13,7 +14,7 @@ from nsysconv.document import Section
 from nsysconv.errors import UsageError
 from nsysconv.notes import Note
 from nsysconv.report import Column, Unit
-from nsysconv.store.location import Location, ask
+from nsysconv.store.location import Location, ask, reading
 
 if TYPE_CHECKING:
     import polars as pl
@@ -89,9 +90,27 @@ class ShownReport(Section):
         return f"<{type(self).__name__} {self.name}, rows: {rows}, columns: {len(self.columns)}>"
 
 
+def _steps(place: Location, tables: Sequence[str]) -> list[tuple[Any, ...]]:
+    # From which row of a table on, of a profile and process, events are in which step.
+    from nsysconv.timeline.steps import steps_of_rows
+    from nsysconv.timeline.timeline import Timeline
+
+    found: list[tuple[Any, ...]] = []
+    with reading(place) as store:
+        for profile in store.profiles():
+            timeline = Timeline(profile)
+            for table in tables:
+                first = profile.first_id(table)
+                found += (
+                    (table, profile.id, pid, first + row, *step)
+                    for pid, row, *step in steps_of_rows(timeline, table)
+                )
+    return found
+
+
 def query_report(place: Location, text: str, notes: Sequence[Note] = ()) -> ShownReport:
     """Return the rows of a query on a store. Raises as `ask`."""
-    table = ask(place, text)
+    table = ask(place, text, partial(_steps, place))
     kinds = [(field.name, str(field.type)) for field in table.schema]
     columns = tuple(
         Column(

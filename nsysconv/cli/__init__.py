@@ -26,18 +26,6 @@ from nsysconv.errors import NsysconvError, UsageError
 from nsysconv.refusals import is_out_of_memory, reason_of, refusal_error
 from nsysconv.store.location import hide, is_address, redacted_target
 
-# What other tools call their options, or people expect, and what does that here.
-_OPTIONS_ELSEWHERE = {
-    **dict.fromkeys(("-r", "--report"), "Name reports after the target, without an option."),
-    **dict.fromkeys(("-i", "--input"), "Name the file without an option."),
-    **dict.fromkeys(
-        ("--csv", "--json", "--html"), "Name the format: -f csv, or a file: -o table.csv"
-    ),
-    **dict.fromkeys(("-t", "--type"), "Name the format of an export: --to FORMAT"),
-    **dict.fromkeys(("--top", "-n", "--rows"), "Limit the number of rows: --limit N"),
-    **dict.fromkeys(("--gpu", "--gpus"), "Select devices: --device N"),
-    "--sort": "Rows come largest first; `nsysconv sql` sorts them otherwise.",
-}
 _INTERNAL = 70
 _INTERRUPTED = 130
 
@@ -129,8 +117,11 @@ def _print_usage_error(error: Exception) -> int | None:
     if callable(show):
         error.message = _hidden(error.message)  # type: ignore[attr-defined]
         show()
-    if hint := _OPTIONS_ELSEWHERE.get(getattr(error, "option_name", "")):
-        say(hint)
+    if option := getattr(error, "option_name", None):
+        from nsysconv.cli.flags import words
+
+        if hint := words()["elsewhere"].get(option):
+            say(hint)
     return int(status)
 
 

@@ -30,22 +30,6 @@ from nsysconv.cli.stores import forget, history, runs
 from nsysconv.errors import UsageError
 from nsysconv.export import ALL_FORMATS
 
-# What other tools call their commands, or people expect, and the command that does that here.
-_ELSEWHERE = {
-    "stats": "report {target} cuda_gpu_kern_sum",
-    "analyze": "report {target} findings",
-    "recipe": "report --list",
-    "summary": "{target}",
-    "top": "report {target} kernels",
-    "open": "{target} --open",
-    "html": "report {target} -o page.html",
-    "compare": "diff BASE OTHER",
-    "convert": "export {target} --to parquet",
-    "list": "report --list",
-    "help": "--help",
-    "version": "--version",
-}
-
 
 class AnswersWithoutCommand(CommandGroup):
     """The commands; a first word that names none, but a target, is answered by the command ANSWER."""
@@ -57,10 +41,10 @@ class AnswersWithoutCommand(CommandGroup):
             raise UsageError("standard input is not read", hint="Save it to a file first.")
         if (word not in self.commands or word == ANSWER) and _is_target(word):
             return ANSWER, self.commands[ANSWER], args
-        if word in _ELSEWHERE:
+        if (meant := flags.words()["elsewhere"].get(word)) and word not in self.commands:
             target = next((each for each in args[1:] if _is_target(each)), "TARGET")
-            meant = f"nsysconv {_ELSEWHERE[word]}".format(target=shlex.quote(target))
-            raise UsageError(f"no command {word!r}", hint=f"Try: {meant}")
+            hint = f"Try: nsysconv {meant.format(target=shlex.quote(target))}"
+            raise UsageError(f"no command {word!r}", hint=hint)
         return super().resolve_command(ctx, args)
 
 

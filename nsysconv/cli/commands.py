@@ -6,9 +6,10 @@ import itertools
 import os
 import platform
 import re
+import shlex
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -226,7 +227,8 @@ def report(
         raise UsageError(f"report on what? {target} is a report", hint=hint)
     is_named = bool(options.names)
     names = queries.expanded(options.names or queries.DEFAULT)
-    destination = parse_destination(format_name, output, names)
+    with _naming(target):
+        destination = parse_destination(format_name, output, names)
     draw = brief_form(brief, destination, options.limit)
     begin_work()
     reports: Sequence[Section]
@@ -253,6 +255,16 @@ def report(
         for each in missing:
             say(f"{each.name}: not recorded: {', '.join(each.not_recorded)}")
     return status
+
+
+@contextmanager
+def _naming(target: str) -> Iterator[None]:
+    # Commands in the hint of a wrong call are to be copied as they are.
+    try:
+        yield
+    except UsageError as error:
+        error.hint = error.hint.replace("TARGET", shlex.quote(str(target)))
+        raise
 
 
 def _notes(reports: Sequence[Section]) -> list[Note]:
@@ -345,7 +357,8 @@ def export(
         hint = "Name some: --step 5, --skip-first 3"
         raise UsageError(f"--{flag} without steps", hint=hint)
     begin_work()
-    exported = api.export_profiles(target, to, output, slice=asked.part, names=names, say=say)
+    with _naming(target):
+        exported = api.export_profiles(target, to, output, slice=asked.part, names=names, say=say)
     rows = [f"{count:,} {name}" for name, count in exported.written.counts.items() if count]
     print_line(f"{exported.path}: {', '.join(rows) if rows else 'no events'}")
     for note in exported.written.notes:

@@ -25,14 +25,15 @@ GROUPS = ("Content", "Names", "Selection", "Output", "Execution")
 
 
 @cache
-def _words() -> Mapping[str, Mapping[str, Any]]:
+def words() -> Mapping[str, Mapping[str, Any]]:
+    """Return what commands.toml has for each command, and `elsewhere`."""
     return tomllib.loads(Path(__file__).with_name("commands.toml").read_text(encoding="utf-8"))
 
 
 def flag(name: str, **code: Any) -> Any:
     """Declare the flag or argument COMMAND.NAME of commands.toml; `code` is what only code can say."""
     command, _, own = name.partition(".")
-    declared = {**_words()[command][own], **code}
+    declared = {**words()[command][own], **code}
     if declared.pop("argument", False):
         return typer.Argument(**declared)
     names, group = declared.pop("flags", ()), declared.pop("group", None)
@@ -112,7 +113,7 @@ def group_of(option: Any) -> str:
 
 def examples(command: str) -> str:
     """Return the examples of a command's help: what to type, and what each is for."""
-    lines = _words()[command]["examples"]
+    lines = words()[command]["examples"]
     shown = "\n".join(f"  {typed}\n      {what}" for typed, what in lines)
     return f"{_EXAMPLES}{shown}"
 

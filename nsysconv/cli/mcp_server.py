@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -126,8 +125,4 @@ class _Worker:
 def _work(folder: Path) -> Callable[[tuple[str, Mapping[str, Any]]], tuple[str, bool]]:
     # A query without an end must not take the machine's memory.
     limit_memory(0.5)
-    return partial(_call, folder)
-
-
-def _call(folder: Path, call: tuple[str, Mapping[str, Any]]) -> tuple[str, bool]:
-    return answer_to(folder, *call)
+    return lambda call: answer_to(folder, *call)

@@ -23,7 +23,7 @@ from nsysconv.regex import regular_expression
 from nsysconv.report import Column, Report, Unit, report_table
 from nsysconv.timeline.arrays import distinct
 from nsysconv.timeline.range_names import EXACT
-from nsysconv.timeline.steps import step_names_at
+from nsysconv.timeline.steps import annotated, places, steps_of_ops
 from nsysconv.timeline.timeline import Timeline
 
 NAME, COUNTS = "find", "find_counts"
@@ -112,35 +112,32 @@ def _steps(
     timeline: Timeline, request: Request, kinds: Array, events: LaneEvents, pid: Array
 ) -> list[str | None]:
     # The step in which each was launched, or began.
-    ops, calls, moment = timeline.ops, timeline.calls, events.start.copy()
+    of_host = annotated(timeline, request.steps)
+    step = places(of_host, pid, events.start)
     for kind in distinct(kinds[kinds < CALL]).tolist():
-        mine, which = np.flatnonzero(kinds == kind), np.flatnonzero(ops.kind == kind)
-        owner_of_row = np.full(int(ops.row[which].max()) + 1, -1)
-        owner_of_row[ops.row[which]] = timeline.owner[which]
-        owner = owner_of_row[events.place[mine]]
-        moment[mine[owner >= 0]] = calls.start[owner[owner >= 0]]
-    found = np.full(len(events), None, object)
-    for each in distinct(pid).tolist():
-        mine = np.flatnonzero(pid == each)
-        found[mine] = step_names_at(timeline, request.steps, each, moment[mine])
-    return list(found)
+        mine, which = np.flatnonzero(kinds == kind), np.flatnonzero(timeline.ops.kind == kind)
+        op_of_row = np.empty(int(timeline.ops.row[which].max()) + 1, np.int64)
+        op_of_row[timeline.ops.row[which]] = which
+        step[mine] = steps_of_ops(timeline, request.steps, op_of_row[events.place[mine]])
+    names = {each.pid: each.name for each in of_host}
+    return [
+        names[of][at] if at >= 0 else None
+        for of, at in zip(pid.tolist(), step.tolist(), strict=True)
+    ]
 
 
 def _counts(base: Report, named: Labels, found: LaneEvents, dur: Array) -> Report:
     of_label = named.kinds[found.label]
-    rows: dict[str, list[object]] = {column.name: [] for column in COUNT_COLUMNS}
-    for kind in distinct(of_label).tolist():
-        mine = of_label == kind
-        values: Mapping[str, object] = {
-            "profile": base.profiles[0].label,
-            "kind": KINDS[kind],
-            "event_count": int(mine.sum()),
-            "name_count": len(distinct(found.label[mine])),
-            "sum_ns": int(dur[mine].sum()),
-            "max_ns": int(dur[mine].max()),
-        }
-        for name, value in values.items():
-            rows[name].append(value)
+    there = distinct(of_label).tolist()
+    each = [of_label == kind for kind in there]
+    rows: Mapping[str, list[object]] = {
+        "profile": [base.profiles[0].label] * len(there),
+        "kind": [KINDS[kind] for kind in there],
+        "event_count": [int(mine.sum()) for mine in each],
+        "name_count": [len(distinct(found.label[mine])) for mine in each],
+        "sum_ns": [int(dur[mine].sum()) for mine in each],
+        "max_ns": [int(dur[mine].max()) for mine in each],
+    }
     return replace(
         base,
         name=COUNTS,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from nsysconv.errors import NotRecorded
@@ -25,7 +23,8 @@ from nsysconv.queries.stats.cuda_names import ranges_around
 from nsysconv.report import Column, Unit
 from nsysconv.timeline.annotations import exact_ranges, shown_ranges
 from nsysconv.timeline.arrays import factorize, grouped_statistics, percent, sums
-from nsysconv.timeline.steps import steps_of_kernels
+from nsysconv.timeline.events import OpKind
+from nsysconv.timeline.steps import steps, steps_of_ops
 from nsysconv.timeline.timeline import Timeline
 
 NO_RANGE = "[no range]"
@@ -72,22 +71,21 @@ def by_step(timeline: Timeline, request: Request) -> ColumnValues:
     A kernel is of the step in which it was launched; kernels in no step have no row. Raises NotRecorded
     where no step is known.
     """
-    found, kernels, step = steps_of_kernels(timeline, request.steps)
+    found = steps(timeline, request.steps)
     if not found:
         raise NotRecorded("kernels:by=step", [f"steps: {request.steps.absent}"])
+    kernels = _kernels(timeline)
+    step = steps_of_ops(timeline, request.steps, kernels)
     inside = step >= 0
     kernels, step = kernels[inside], step[inside]
     of_process = {mine.pid: mine for mine in found}
-
-    def keys(pids: Sequence[int], places: Sequence[int]) -> dict[str, list[object]]:
-        pairs = [*zip(pids, places, strict=True)]
-        return {
-            "step": [of_process[pid].name[place] for pid, place in pairs],
-            "occurrence": [of_process[pid].occurrence[place] for pid, place in pairs],
-        }
-
     values, places = _rows(timeline, request, kernels, step)
-    return {**values, **keys(values["pid"].tolist(), places.tolist())}
+    of_row = [*zip(map(of_process.get, values["pid"].tolist()), places.tolist(), strict=True)]
+    return {
+        **values,
+        "step": [mine and mine.name[place] for mine, place in of_row],
+        "occurrence": [mine and mine.occurrence[place] for mine, place in of_row],
+    }
 
 
 def by_range(timeline: Timeline, request: Request) -> ColumnValues:
@@ -99,12 +97,16 @@ def by_range(timeline: Timeline, request: Request) -> ColumnValues:
     names[spans.name] = shown.name
     of_row = np.full(timeline.profile.row_count("kernel"), -1, np.int64)
     of_row[np.flatnonzero(timeline.rows("kernel"))] = names[ranges_around(timeline)[0]]
-    kernels = np.flatnonzero((timeline.ops.kind == 0) & timeline.ops.timed)
+    kernels = _kernels(timeline)
     values, places = _rows(
         timeline, request, kernels, of_row[timeline.ops.row[kernels]], by_size=True
     )
     texts = [*shown.names, NO_RANGE]
     return {**values, "range": [texts[place] for place in places.tolist()]}
+
+
+def _kernels(timeline: Timeline) -> Array:
+    return np.flatnonzero((timeline.ops.kind == OpKind.KERNEL) & timeline.ops.timed)
 
 
 def _rows(

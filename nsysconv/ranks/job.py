@@ -83,74 +83,69 @@ class JobAggregator:
             return replace(header, table=None)
         size, rows = self._size.name, pa.concat_tables(self._tables)
         rows = rows.append_column(_MET, pa.array(np.arange(len(rows))))
-        of_ranks = self._combined(rows, _WHO, _OF_RANK)
-        of_ranks = of_ranks.sort_by([(size, "descending"), (_OF_RANK, "ascending")])
-        table = self._combined(of_ranks)
-        left_out = self._left_out(rows, table)
-        for name, values in self._spread(of_ranks).items():
-            table = table.append_column(name, values)
+        values, left_out = self._combined(rows)
+        values |= self._spread(rows)
         for mean, total in self._means.items():
-            count = pc.cast(table[total.counted_by], pa.float64())
+            count = pc.cast(values[total.counted_by], pa.float64())
             count = pc.if_else(pc.equal(count, 0), None, count)
-            table = table.append_column(mean.name, pc.divide(table[total.name], count))
-        spent = pc.fill_null(table[size], 0).to_numpy()
+            values[mean.name] = pc.divide(values[total.name], count)
+        spent = pc.fill_null(values[size], 0).to_numpy()
         for share in self._shares:
-            of_all = pa.array(percent(spent, int(spent.sum()) or 1))
-            table = table.append_column(share.name, of_all)
+            values[share.name] = pa.array(percent(spent, int(spent.sum()) or 1))
         # By size where the reports are by size themselves, else as first met: trees are.
-        order = np.argsort(-spent if self._by_size else table[_MET].to_numpy(), kind="stable")
-        kept = table.take(order[:limit] if limit else order)
-        data = {c.name: kept[c.name].to_pylist() for c in self._columns}
+        order = np.argsort(-spent, kind="stable") if self._by_size else np.arange(len(spent))
+        kept = order[:limit] if limit else order
+        data = {c.name: values[c.name].take(kept).to_pylist() for c in self._columns}
         return replace(
             header,
             table=report_table(self._columns, data),
             notes=tuple(merged([*header.notes, *values_left_out(left_out, "sums")])),
-            row_count=table.num_rows,
+            row_count=len(spent),
         )
 
-    def _combined(self, table: pa.Table, *places: str) -> pa.Table:
-        # Rows of one key and place as one, in the order in which they were met.
-        keys = [*self._key_names, *places]
-        distinct = pc.CountOptions(mode="all")
+    def _combined(self, rows: pa.Table) -> tuple[dict[str, pa.ChunkedArray], int]:
+        # The values of each key, as first met, and how many are null in sums that others have values in.
+        sums = [name for name, how in self._how.items() if how == "sum"]
+        distinct, is_null = (pc.CountOptions(mode=mode) for mode in ("all", "only_null"))
+        agreed = [c.name for c in self._agreed]
         wanted = [
             *self._how.items(),
-            (_MET, "min"),
-            *((c.name, "one") for c in self._agreed),
-            *((c.name, "count_distinct", distinct) for c in self._agreed),
+            *((name, "count", is_null) for name in sums),
+            *((name, "one") for name in agreed),
+            *((name, "count_distinct", distinct) for name in agreed),
         ]
-        grouped = table.group_by(keys, use_threads=False).aggregate(wanted)
-        columns = {name: grouped[name] for name in keys} | {_MET: grouped[f"{_MET}_min"]}
-        columns |= {name: grouped[f"{name}_{how}"] for name, how in self._how.items()}
-        for name in (c.name for c in self._agreed):
-            same = pc.equal(grouped[f"{name}_count_distinct"], 1)
-            columns[name] = pc.if_else(same, grouped[f"{name}_one"], None)
-        return pa.table(columns)
+        found = self._by_key(rows, _MET, wanted)
+        values = {name: found[name] for name in self._key_names}
+        values |= {name: found[f"{name}_{how}"] for name, how in self._how.items()}
+        for name in agreed:
+            same = pc.equal(found[f"{name}_count_distinct"], 1)
+            values[name] = pc.if_else(same, found[f"{name}_one"], None)
+        nulls = (pc.if_else(values[n].is_valid(), found[f"{n}_count"], 0) for n in sums)
+        return values, sum(pc.sum(each).as_py() or 0 for each in nulls)
 
-    def _left_out(self, rows: pa.Table, combined: pa.Table) -> int:
-        # How many values of ranks are null in sums that others have values in.
-        sums = [name for name, how in self._how.items() if how == "sum"]
-        is_null = pc.CountOptions(mode="only_null")
-        grouped = rows.group_by(self._key_names, use_threads=False)
-        nulls = grouped.aggregate([(name, "count", is_null) for name in sums])
-        combined = combined.sort_by(_MET)
-        of_sums = (pc.if_else(combined[n].is_valid(), nulls[f"{n}_count"], 0) for n in sums)
-        return sum(pc.sum(each).as_py() or 0 for each in of_sums)
-
-    def _spread(self, of_ranks: pa.Table) -> dict[str, pa.ChunkedArray]:
-        # Given the rows of ranks, the largest first: the values of `_columns_over_ranks` for each key.
-        size, with_nulls = self._size.name, pc.ScalarAggregateOptions(skip_nulls=False)
-        wanted = [
-            ([], "count_all"),
-            (size, "max"),
-            (size, "min"),
-            (_OF_RANK, "first", with_nulls),
-            (_OF_RANK, "last", with_nulls),
-        ]
-        found = of_ranks.group_by(self._key_names, use_threads=False).aggregate(wanted)
-        ends = (f"{_OF_RANK}_first", f"{_OF_RANK}_last")
-        values = ("count_all", f"{size}_max", f"{size}_min", *ends)
+    def _spread(self, rows: pa.Table) -> dict[str, pa.ChunkedArray]:
+        # The values of `_columns_over_ranks` for each key, as first met.
+        size, met = f"{self._size.name}_sum", f"{_MET}_min"
+        of_rank = rows.group_by([*self._key_names, _WHO, _OF_RANK], use_threads=False)
+        of_ranks = of_rank.aggregate([(self._size.name, "sum"), (_MET, "min")])
+        of_ranks = of_ranks.sort_by([(size, "descending"), (_OF_RANK, "ascending")])
+        nulls = pc.ScalarAggregateOptions(skip_nulls=False)
+        ends = [(_OF_RANK, "first", nulls), (_OF_RANK, "last", nulls)]
+        wanted = [([], "count_all"), (size, "max"), (size, "min"), *ends]
+        found = self._by_key(of_ranks, met, wanted)
         names = (c.name for c in _columns_over_ranks(self._size))
-        return {name: found[value] for name, value in zip(names, values, strict=True)}
+        places = (
+            "count_all",
+            f"{size}_max",
+            f"{size}_min",
+            f"{_OF_RANK}_first",
+            f"{_OF_RANK}_last",
+        )
+        return {name: found[place] for name, place in zip(names, places, strict=True)}
+
+    def _by_key(self, rows: pa.Table, met: str, wanted: list[Any]) -> pa.Table:
+        grouped = rows.group_by(self._key_names, use_threads=False)
+        return grouped.aggregate([*wanted, (met, "min")]).sort_by(f"{met}_min")
 
 
 def _how_to_combine(column: Column) -> str | None:

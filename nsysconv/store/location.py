@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from nsysconv.store.read import Store
+    from nsysconv.store.user_sql import FindSteps
     from nsysconv.store.write import Writer
 
 # -- addresses
@@ -279,9 +280,10 @@ def writing(
             yield writer
 
 
-def ask(location: Location, sql: str) -> pa.Table:
+def ask(location: Location, sql: str, find_steps: FindSteps = lambda tables: ()) -> pa.Table:
     """Return the rows of a user's query on a store: int64, float64 and texts. Nothing is changed.
 
+    `find_steps` is called if the query names the step of events.
     Raises UsageError, in the database's words, where the query is wrong or would change something; and
     as `require_store`.
     """
@@ -292,10 +294,12 @@ def ask(location: Location, sql: str) -> pa.Table:
         raise UsageError("the query is no text: it has bytes that are not UTF-8") from None
     if not sql.strip():
         raise UsageError("the query is empty", hint="docs/schema.md describes tables and views.")
+    from nsysconv.store.user_sql import statements_before
+
     if isinstance(location, Url):
         from nsysconv.store import postgresql
 
-        return postgresql.run_query(location, sql)
+        return postgresql.run_query(location, sql, statements_before(sql, find_steps))
     from nsysconv.store.sqlite import user_query
 
-    return user_query.run_query(location, sql)
+    return user_query.run_query(location, sql, statements_before(sql, find_steps, "main."))

@@ -132,15 +132,17 @@ class PostgresqlConnection(Connection):
         """Return the condition for a profile's rows; each profile's are numbered from 1."""
         return sa.and_(table.c.profile_id == profile_id, table.c.id.between(first_id, last_id))
 
-    def ask(self, sql: str) -> pa.Table:
+    def ask(self, sql: str, before: Sequence[str] = ()) -> pa.Table:
         """Return the rows of a user's query. Raises UsageError where it is wrong or no select.
 
         Whatever is raised meanwhile, a signal's exception too, ends the query on the server. What it has
         changed nevertheless is undone: before PostgreSQL 16 `lo_create` runs in read-only
-        transactions, too.
+        transactions, too. `before` are statements of ours, which make something temporary.
         """
-        self.execute("BEGIN")
+        self.execute("BEGIN READ WRITE" if before else "BEGIN")
         try:
+            for ours in (*before, "SET TRANSACTION READ ONLY"):
+                self.execute(ours)
             with (
                 self._statement(
                     sql, _ANSWER_BATCH_ROWS, partial(self._misunderstood, sql)
@@ -214,10 +216,10 @@ def open_for_reading(url: Url) -> PostgresqlConnection:
     return connection
 
 
-def run_query(url: Url, sql: str) -> pa.Table:
+def run_query(url: Url, sql: str, before: Sequence[str] = ()) -> pa.Table:
     """Return the rows of a user's query on the store at an address. Raises as its `ask`."""
     with open_for_reading(url) as connection:
-        return connection.ask(sql)
+        return connection.ask(sql, before)
 
 
 def _query_rows(statement: adbc.AdbcStatement) -> pa.Table:

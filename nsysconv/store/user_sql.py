@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from nsysconv import codes, schema
 from nsysconv.errors import UsageError
+from nsysconv.report import MISSING
 
 
 def views() -> dict[str, sa.SelectBase]:
@@ -22,6 +23,68 @@ def views() -> dict[str, sa.SelectBase]:
     result["v_sync"] = _sync()
     result["v_gpu_op"] = _gpu_ops()
     return result
+
+
+OF_STEPS = ("step", "occurrence")
+"""Columns that a view has for a query that names one of them."""
+STEPS_TABLE = "step_of_event"
+"""A query's own table: from event `first_id` of a table and process on, events are in this step."""
+_AT_ONCE = 10_000
+
+FindSteps = Callable[[Sequence[str]], Sequence[tuple[Any, ...]]]
+"""Returns the rows of STEPS_TABLE for tables of events."""
+
+
+def statements_before(sql: str, find_steps: FindSteps, store: str = "") -> list[str]:
+    """Return what makes the steps of events columns of the views in a query; nothing if it names none.
+
+    `store` is what the names of its views begin with where a temporary view hides them.
+    """
+    words = {word.lower() for word in _WORD.findall(sql)}
+    views = {view: tables for view, tables in with_steps().items() if view in words}
+    if not views or not words.intersection(OF_STEPS):
+        return []
+    rows = find_steps([*{table for tables in views.values() for table in tables}])
+    values = [f"({', '.join(map(_literal, row))})" for row in rows]
+    return [
+        f"CREATE TEMP TABLE {STEPS_TABLE} (kind TEXT, profile_id BIGINT, pid BIGINT, first_id BIGINT, "
+        f"step TEXT, occurrence BIGINT, PRIMARY KEY (kind, profile_id, pid, first_id))",
+        *(
+            f"INSERT INTO {STEPS_TABLE} VALUES {', '.join(values[low : low + _AT_ONCE])}"
+            for low in range(0, len(values), _AT_ONCE)
+        ),
+        *(_with_steps(view, tables, store) for view, tables in views.items()),
+    ]
+
+
+def _literal(value: str | int | None) -> str:
+    if isinstance(value, str):
+        value = "'{}'".format(value.replace("'", "''").replace("\0", ""))
+    return "NULL" if value is None else str(value)
+
+
+def with_steps() -> dict[str, tuple[str, ...]]:
+    """Return the views of GPU operations and of events of threads, with the tables of each."""
+    tables = schema.metadata.tables.items()
+    of_threads = [name for name, table in tables if {"tid", "start_ns"} <= {*table.c.keys()}]
+    # Collectives have times of threads or of GPUs; a synchronization is a thread's.
+    of_threads = [
+        *(name for name in of_threads if name != schema.collective.name),
+        schema.sync.name,
+    ]
+    alone = (*schema.GPU_OP_TABLES, *of_threads)
+    return {f"v_{name}": (name,) for name in alone} | {"v_gpu_op": schema.GPU_OP_TABLES}
+
+
+def _with_steps(view: str, tables: Sequence[str], store: str) -> str:
+    kind = "v.kind" if len(tables) > 1 else f"'{tables[0]}'"
+    found = (
+        f"(SELECT s.{name} FROM {STEPS_TABLE} s WHERE s.kind = {kind} AND s.profile_id = v.profile_id "
+        f"AND s.pid = coalesce(v.pid, {MISSING}) AND s.first_id <= v.id "
+        f"ORDER BY s.first_id DESC LIMIT 1) AS {name}"
+        for name in OF_STEPS
+    )
+    return f"CREATE TEMP VIEW {view} AS SELECT v.*, {', '.join(found)} FROM {store}{view} v"
 
 
 VIEW_DOCS = {
@@ -161,7 +224,10 @@ def misunderstood(database: str, words: str, sql: str, listing: str) -> UsageErr
 
 def _near(words: str, sql: str) -> list[str]:
     columns = {name: list(table.columns.keys()) for name, table in schema.metadata.tables.items()}
-    columns |= {name: list(view.selected_columns.keys()) for name, view in views().items()}
+    columns |= {
+        name: [*view.selected_columns.keys(), *(OF_STEPS if name in with_steps() else ())]
+        for name, view in views().items()
+    }
     if table := _NO_TABLE.search(words):
         return _close(table, columns)
     if column := _NO_COLUMN.search(words):

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from nsysconv import codes
+from nsysconv import codes, schema
 from nsysconv.facts import Fact
 from nsysconv.report import MISSING
 from nsysconv.timeline.annotations import (
@@ -208,22 +208,9 @@ def step_names_at(timeline: Timeline, rule: StepRule, pid: int, moments: Array) 
 
     Of several that overlap it is the one that began last.
     """
-    mine = next((each for each in annotated(timeline, rule) if each.pid == pid), None)
-    if mine is None:
-        return [None] * len(moments)
-    place = np.searchsorted(mine.start, moments, side="right") - 1
-    reach = np.maximum.accumulate(mine.end)
-    # Over those that are past, to an earlier one that is not.
-    while len(
-        past := np.flatnonzero(
-            (mine.end[place] <= moments) & (reach[place] > moments) & (place >= 0)
-        )
-    ):
-        place[past] -= 1
-    inside = (place >= 0) & (moments < mine.end[place])
-    return [
-        mine.name[i] if ok else None for i, ok in zip(place.tolist(), inside.tolist(), strict=True)
-    ]
+    mine = [each for each in annotated(timeline, rule) if each.pid == pid]
+    at = places(mine, np.full(len(moments), pid), moments).tolist()
+    return [mine[0].name[place] if place >= 0 else None for place in at]
 
 
 @cached_small
@@ -430,7 +417,8 @@ def kernel_sums(timeline: Timeline, rule: StepRule = ANY_STEPS) -> Samples | Non
     if found is None:
         return None
     ops = timeline.ops
-    kernels, step = _steps_of_kernels(timeline, found, _on_host(timeline, rule, found))
+    kernels = np.flatnonzero((ops.kind == OpKind.KERNEL) & ops.timed)
+    step = _steps_of_ops(timeline, kernels, found, _on_host(timeline, rule, found))
     kernels, step = kernels[step >= 0], step[step >= 0]
     name_id = timeline.profile.columns("kernel", ("name_id",))["name_id"]
     of_kernel = take(name_id, ops.row[kernels])
@@ -442,29 +430,57 @@ def kernel_sums(timeline: Timeline, rule: StepRule = ANY_STEPS) -> Samples | Non
     return _table(keys, group, step, spent, _length(found))
 
 
-def steps_of_kernels(timeline: Timeline, rule: StepRule) -> tuple[list[Steps], Array, Array]:
-    """Return the steps, the timed kernels of the slice, and the place of each among those of its process.
+def steps_of_ops(timeline: Timeline, rule: StepRule, which: Array) -> Array:
+    """Return the place of operations, by their indices, among the steps of their process; -1: in none.
 
-    A kernel is of the step that `kernel_sums` says; -1: of none.
+    An operation belongs to the step in which its API call starts; without a call, to the one in which
+    it starts itself, or to none where the clocks of CPU and GPU disagree.
     """
-    found = steps(timeline, rule)
-    return found, *_steps_of_kernels(timeline, found, annotated(timeline, rule))
+    return _steps_of_ops(timeline, which, steps(timeline, rule), annotated(timeline, rule))
 
 
-def _steps_of_kernels(
-    timeline: Timeline, found: list[Steps], on_host: list[Steps]
-) -> tuple[Array, Array]:
-    # The results are the timed kernels, and the place of each among the steps of its process. The host
-    # may be several steps ahead of the GPU: a kernel whose call is known is where that starts there.
+def _steps_of_ops(
+    timeline: Timeline, which: Array, found: list[Steps], on_host: list[Steps]
+) -> Array:
+    # The host may be several steps ahead of the GPU: where the call is known, its start decides.
     ops = timeline.ops
-    kernels = np.flatnonzero((ops.kind == OpKind.KERNEL) & ops.timed)
-    pid, owner, moment = ops.pid[kernels], timeline.owner[kernels], ops.start[kernels]
-    step = np.full(len(kernels), -1, np.int64)
+    pid, owner = ops.pid[which], timeline.owner[which]
+    step = np.full(len(which), -1, np.int64)
     if not timeline.clocks_disagree:
-        step = places(found, pid, moment)
+        step = places(found, pid, ops.start[which])
     called = np.flatnonzero(owner >= 0)
     step[called] = places(on_host, pid[called], timeline.calls.start[owner[called]])
-    return kernels, step
+    return step
+
+
+def steps_of_rows(
+    timeline: Timeline, table: str
+) -> Iterator[tuple[int, int, str | None, int | None]]:
+    """Yield the steps of a table's events, in runs of events of a process that follow each other there.
+
+    A run is the process, the first row from 0, and the step's name and occurrence; None: in no step.
+    """
+    of_process = {mine.pid: mine for mine in annotated(timeline)}
+    if not of_process or not timeline.profile.row_count(table):
+        return
+    columns = timeline.profile.columns(table, ("pid", "start_ns"))
+    if table in schema.GPU_OP_TABLES:
+        mine = np.flatnonzero(timeline.ops.kind == schema.GPU_OP_TABLES.index(table))
+        step = np.full(len(columns["pid"]), -1, np.int64)
+        step[timeline.ops.row[mine]] = steps_of_ops(timeline, ANY_STEPS, mine)
+    else:
+        step = places(annotated(timeline), columns["pid"], columns["start_ns"])
+    order = np.argsort(columns["pid"], kind="stable")
+    pid, step = columns["pid"][order], step[order]
+    is_first = np.ones(len(pid), bool)
+    is_first[1:] = (np.diff(pid) != 0) | (np.diff(step) != 0)
+    for of, row, place in zip(
+        *(each[is_first].tolist() for each in (pid, order, step)), strict=True
+    ):
+        if place < 0:
+            yield of, row, None, None
+        else:
+            yield of, row, of_process[of].name[place], of_process[of].occurrence[place]
 
 
 def call_sums(timeline: Timeline, rule: StepRule = ANY_STEPS) -> Samples | None:
@@ -532,14 +548,18 @@ def _length(found: list[Steps]) -> int:
 def places(found: list[Steps], pid: Array, moment: Array) -> Array:
     """Return per moment of a process which of its steps contains it, from 0, or -1.
 
-    Of steps that overlap it is the one that began last, if that contains it.
+    Of several that overlap it is the one that began last.
     """
     place = np.full(len(moment), -1, np.int64)
     for mine in found:
         here = np.flatnonzero(pid == mine.pid)
-        # If steps start together, only the last has a length, and the search finds it.
+        # If steps start together, the last is the longest, and the search finds it.
         at = np.searchsorted(mine.start, moment[here], side="right") - 1
-        inside = (at >= 0) & (moment[here] < mine.end[at])
+        reach, now = np.maximum.accumulate(mine.end), moment[here]
+        # Over those that are past, to an earlier one that is not.
+        while len(past := np.flatnonzero((mine.end[at] <= now) & (reach[at] > now) & (at >= 0))):
+            at[past] -= 1
+        inside = (at >= 0) & (now < mine.end[at])
         place[here[inside]] = at[inside]
     return place
 

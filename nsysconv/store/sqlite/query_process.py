@@ -10,7 +10,7 @@ import sqlite3
 import threading
 import time
 from array import array
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing
 from types import NoneType
 from typing import Any, NamedTuple
@@ -57,10 +57,13 @@ class Denied(Exception):  # noqa: N818
     """The query would do what it may not: the kind, `read`, `function` or another, and the name."""
 
 
-def answering(uri: str, tables: Collection[str], parent: int) -> Callable[[str], Rows | None]:
+def answering(
+    uri: str, tables: Collection[str], parent: int, before: Sequence[str] = ()
+) -> Callable[[str], Rows | None]:
     """Return a function that gives the rows of a query on a file, some per call, at last None.
 
-    It reads these tables and views and the list of them. The process ends with its `parent`.
+    It reads these tables and views and the list of them; statements that run `before` are not limited.
+    The process ends with its `parent`.
     """
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     readable = frozenset(name.lower() for name in tables) | _LISTS
@@ -68,7 +71,7 @@ def answering(uri: str, tables: Collection[str], parent: int) -> Callable[[str],
 
     def next_rows(sql: str) -> Rows | None:
         if not answers:
-            answers.append(_answer(uri, readable, sql))
+            answers.append(_answer(uri, readable, sql, before))
         return next(answers[0], None)
 
     return next_rows
@@ -81,7 +84,7 @@ def _end_with(parent: int) -> None:
     os._exit(1)
 
 
-def _answer(uri: str, readable: Collection[str], sql: str) -> Iterator[Rows]:
+def _answer(uri: str, readable: Collection[str], sql: str, before: Sequence[str]) -> Iterator[Rows]:
     denials: list[tuple[str, str]] = []
 
     def authorize(action: int, first: str | None, second: str | None, *_: str | None) -> int:
@@ -96,7 +99,8 @@ def _answer(uri: str, readable: Collection[str], sql: str) -> Iterator[Rows]:
             sqlite3.connect(uri, uri=True, timeout=_BUSY_S, isolation_level=None)
         ) as connection:
             connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
-            connection.execute("PRAGMA trusted_schema=OFF")
+            for ours in ("PRAGMA trusted_schema=OFF", "PRAGMA temp_store=MEMORY", *before):
+                connection.execute(ours)
             connection.set_authorizer(authorize)
             connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
             yield from _rows_of(connection.execute(sql))

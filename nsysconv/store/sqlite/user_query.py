@@ -29,19 +29,20 @@ from nsysconv.store.user_sql import views
 _LISTING = "`select name from sqlite_master` lists tables and views; docs/schema.md describes them."
 
 
-def run_query(path: Path, sql: str) -> pa.Table:
+def run_query(path: Path, sql: str, before: Sequence[str] = ()) -> pa.Table:
     """Return the rows of a user's query on the store in a file: int64, float64 and texts.
 
+    `before` are statements of ours that its process runs first, and that make something temporary.
     Bytes are written as in SQL. Raises UsageError where the query is wrong, or no select on the schema's
     tables and views. Whatever is raised meanwhile, a signal's exception too, ends the query.
     """
     # Opening it rolls back what a killed writer left, and makes a write-ahead log's index, which the
     # process of the query, which only reads, could not.
     with open_for_reading(path) as connection:
-        tables = [*schema.metadata.tables, *views()]
+        tables = [*schema.metadata.tables, *views(), user_sql.STEPS_TABLE]
         try:
             with Processes[str, Rows | None](
-                1, answering, connection.reading_uri, tables, os.getpid()
+                1, answering, connection.reading_uri, tables, os.getpid(), before
             ) as process:
                 batches = takewhile(lambda rows: rows is not None, process.map(repeat(sql)))
                 return _joined([_batch(rows) for rows in batches if rows is not None])
