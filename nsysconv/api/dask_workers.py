@@ -311,7 +311,7 @@ def _start_cluster(count: int, stack: ExitStack) -> tuple[str, Any]:
     # The result is the cluster's address and keys. The cluster runs as long as the stack is open.
     folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="nsysconv-dask-"))
     process = subprocess.Popen(
-        [sys.executable, "-m", __name__, str(count), folder],
+        [sys.executable, "-P", "-m", __name__, str(count), folder],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         start_new_session=True,  # a terminal's Ctrl-C is for us to act on
