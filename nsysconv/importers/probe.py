@@ -190,7 +190,7 @@ class Probe:
         if page_size and self.size % page_size:
             return f"the file is cut off: {self.size:,} bytes are no whole number of pages"
         try:
-            self._tables_of_file()
+            _ = self._plain_tables
         except SelectTimeoutError as error:
             return str(error)
         except (sqlite3.Error, UnicodeDecodeError) as error:  # some names are no text
@@ -206,7 +206,7 @@ class Probe:
         """Return plain tables by name, without views and virtual tables; none if the file is damaged."""
         if not self.is_sqlite or self.damage:
             return {}
-        return {table.name: table for table in self._tables_of_file()}
+        return self._plain_tables
 
     @cached_property
     def view_names(self) -> tuple[str, ...]:
@@ -219,12 +219,13 @@ class Probe:
         )
         return tuple(row[0] for row in self.select(sql))
 
-    def _tables_of_file(self) -> list[SourceTable]:
+    @cached_property
+    def _plain_tables(self) -> dict[str, SourceTable]:
         with self._connections.connection() as connection:
             tables = connection.execute(
                 f"SELECT name, rootpage FROM sqlite_master WHERE {_IS_PLAIN}"
             ).fetchall()
-            return [_source_table(connection, name, root) for name, root in tables]
+            return {name: _source_table(connection, name, root) for name, root in tables}
 
     def select(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Return the rows of a read-only select. Safe in threads. Raises InputError as `iterate`."""

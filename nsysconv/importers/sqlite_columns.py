@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -22,6 +23,7 @@ TIME_LIMIT = 1 << 53
 # Row numbers with more holes than this are not a measure of the work.
 _SPARSE_FACTOR = 8
 _AT_ONCE = 50_000
+_INTEGER = sa.BigInteger()
 _HAS_FRACTION = re.compile(r"[.eE]")
 
 
@@ -71,12 +73,10 @@ class SourceColumns:
         self.names = frozenset(source.columns)
         self.alias = alias
         self._damaged = damaged
-        columns = (sa.column(name, sa.BigInteger) for name in source.columns)
-        table = sa.table(source.name, *columns, schema=SOURCE)
-        self.table: sa.FromClause = table.alias(alias) if alias else table
+        self.table = _named(source.name, source.columns, alias)
         row_id = source.row_id or "rowid"
         self.row_id: Expression = sa.literal_column(
-            f"{alias}.{row_id}" if alias else row_id, sa.BigInteger
+            f"{alias}.{row_id}" if alias else row_id, _INTEGER
         )
         self.used: set[str] = set()
 
@@ -95,6 +95,13 @@ class SourceColumns:
     def __contains__(self, name: str) -> bool:
         """Return whether the table has this column."""
         return name in self.names
+
+
+@lru_cache(1024)
+def _named(name: str, columns: tuple[str, ...], alias: str) -> sa.FromClause:
+    # Profiles of many ranks have the same tables, and each table is asked for several times.
+    table = sa.table(name, *(sa.column(each, _INTEGER) for each in columns), schema=SOURCE)
+    return table.alias(alias) if alias else table
 
 
 def code(words: tuple[str, ...], word: str) -> Expression:

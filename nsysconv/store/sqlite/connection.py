@@ -316,25 +316,24 @@ def _common(column: pa.ChunkedArray) -> str:
     return str(values[0]) if (values == values[0]).all() else _BOUND
 
 
-def create_schema(connection: SqliteConnection) -> None:
+def create_schema(connection: SqliteConnection, *, with_views: bool = True) -> None:
     """Make tables, views and version marks in an empty database (whose page size is set)."""
     with connection.transaction():
-        for statement in _schema_statements():
+        for statement in (*_table_statements(), *(_view_statements() if with_views else ())):
             connection.execute(statement)
         connection.execute(f"PRAGMA application_id={schema.APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version={schema.SCHEMA_VERSION}")
 
 
 @cache
-def _schema_statements() -> tuple[str, ...]:
-    tables = map(SqliteConnection.compiled, map(CreateTable, schema.metadata.sorted_tables))
-    return (*tables, *(f"CREATE VIEW {name} AS {sql}" for name, sql in view_statements().items()))
+def _table_statements() -> tuple[str, ...]:
+    return tuple(map(SqliteConnection.compiled, map(CreateTable, schema.metadata.sorted_tables)))
 
 
 @cache
-def view_statements() -> dict[str, str]:
-    """Return the SQL of the views by name."""
-    return {name: SqliteConnection.compiled(statement) for name, statement in views().items()}
+def _view_statements() -> tuple[str, ...]:
+    compiled = SqliteConnection.compiled
+    return tuple(f"CREATE VIEW {name} AS {compiled(sql)}" for name, sql in views().items())
 
 
 def schema_version(path: Path) -> int | None:

@@ -44,7 +44,6 @@ from nsysconv.store.sqlite.connection import (
     create_schema,
     schema_version,
     shared_descriptor,
-    view_statements,
 )
 from nsysconv.store.write import Origin, add_extents, add_profile, note_row
 
@@ -83,7 +82,8 @@ class _VirtualStore(Store):
         self.source_rows: dict[str, list[SourceRows]] = {}
         self._made: dict[str, pa.Table] = {}  # events that are in no table of the source
         super().__init__(lambda: ViewsConnection(self._shown_path))
-        create_schema(self._connection)
+        # Nobody queries it in SQL: that is done on a copy, and views cost a sixth of opening a file.
+        create_schema(self._connection, with_views=False)
         summary = self._fill_small_tables(recording, origin)
         self.is_sparse = any(
             rows.sparse for batches in self.source_rows.values() for rows in batches
@@ -98,8 +98,6 @@ class _VirtualStore(Store):
         add_extents(self._connection, _PROFILE_ID, extents, summary.constants)
         self.connect = self._connect_to_views
         self._lay_views(self._connection)
-        for name, statement in view_statements().items():
-            self._connection.execute(f"CREATE TEMP VIEW {name} AS {statement}")
         self._profile = _VirtualProfile(self, self.rows(sa.select(schema.profile))[0])
         for table in self.source_rows:
             if table in summary.suspects:
