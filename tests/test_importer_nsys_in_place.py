@@ -29,7 +29,6 @@ from conftest import (
     profile_in_place,
     real,
     small_rows,
-    store_in_place,
     texts_in_order,
 )
 
@@ -203,17 +202,6 @@ def test_nothing_is_written_in_place(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["export.sqlite"]
     assert source.read_bytes() == (NSYS / "basic-3.25.0.sqlite").read_bytes()
     assert source.stat().st_mtime_ns == before.st_mtime_ns
-
-
-def test_views_with_names_work_in_place(shelf: Shelf) -> None:
-    source = NSYS / "basic-3.25.0.sqlite"
-    sql = ("SELECT start_ns, dur_ns, name, short_name, mangled_name, grid_x FROM v_kernel "
-           "ORDER BY start_ns")  # fmt: skip
-    with store_in_place(source) as ours, reading(shelf.store(source)) as imported:
-        (found,), (wanted,) = (store.map(lambda each, query: each.table(query).to_pylist(), [sql])
-                               for store in (ours, imported))  # fmt: skip
-    assert len(found) == 8
-    assert found == wanted
 
 
 def test_a_table_without_rows_is_empty_in_place() -> None:

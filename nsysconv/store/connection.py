@@ -216,6 +216,8 @@ class Connection(ABC):
 
     def ingest(self, table: str, rows: pa.Table) -> None:
         """Append Arrow rows to a table, columns by name."""
+        if not rows.num_rows:
+            return
         with (
             translating(self.translated),
             closing(adbc.AdbcStatement(self._connection)) as statement,

@@ -27,7 +27,7 @@ from nsysconv.store import checksums
 from nsysconv.store.connection import Connection
 from nsysconv.store.kept_reports import Lacking
 from nsysconv.store.read import SIZE, TIME, WORK, Examination, Extent, Profile, Store
-from nsysconv.store.recording import Batch, Recording, SourceRows, Summary, take_batches
+from nsysconv.store.recording import Batch, Recording, SourceRows, Summary, own_rows, take_batches
 from nsysconv.store.runs import RunAssignment, RunMembership, Runs, collect_rank_info
 
 # A statement changes so many rows in half a second, which limits the delay of Ctrl-C.
@@ -427,16 +427,12 @@ def add_extents(
     constants: Mapping[str, Mapping[str, int]],
 ) -> None:
     """Write where a profile's rows are in event tables, and their constant columns."""
+    rows: list[dict[str, Any]] = []
     for name, extent in extents.items():
-        connection.insert(
-            schema.extent,
-            profile_id=profile_id,
-            table_name=name,
-            first_id=extent.first_id,
-            last_id=extent.last_id,
-            row_count=extent.row_count,
-            **constants.get(name, {}),
-        )
+        ids = {"first_id": extent.first_id, "last_id": extent.last_id}
+        count = {"row_count": extent.row_count}
+        rows.append({"table_name": name, **ids, **count, **constants.get(name, {})})
+    connection.ingest(schema.extent.name, own_rows(schema.extent, profile_id, rows))
 
 
 def add_examination(connection: Connection, profile_id: int, found: Examination) -> None:
@@ -517,15 +513,13 @@ def add_profile(
         connection.insert(schema.profile_tag, profile_id=profile_id, key=key, value=value)
     facts = [
         {
-            "profile_id": profile_id,
             "fact": fact.value,
             "held": int(fact in summary.facts),
             "advice": summary.advice.get(fact),
         }
         for fact in in_order(possible | summary.facts | summary.advice.keys())
     ]
-    if facts:  # in one statement: there are dozens
-        connection.execute(sa.insert(schema.profile_fact).values(facts))
+    connection.ingest(schema.profile_fact.name, own_rows(schema.profile_fact, profile_id, facts))
     for note in summary.notes:
         connection.insert(schema.note, profile_id=profile_id, **note_row(note))
     return label, run_id
