@@ -424,7 +424,7 @@ def test_intervals_of_one_run_a_side(base: Array, other: Array, low: float, high
 
 
 def test_the_example_of_the_definitions() -> None:
-    """c_9^2 = 0.03^2 100 / 2 is one of nine: v = 0.045 / 9 / 100, of the 9 degrees of freedom of other."""
+    """c_9^2 = 0.03^2 100 / 2 is one of nine: v = 0.045 / 9 / 100, of 9 degrees of freedom of other."""
     waves = np.cos(9 * math.pi * (np.arange(100) + 0.5) / 100)
     base, other = np.full(100, 10.0), 11 * (1 + 0.03 * waves)
     half = half_width(base, other, 0.01)

@@ -123,7 +123,9 @@ def _histogram(timeline: Timeline, request: Request) -> ColumnValues:
     texts = timeline.profile.names(distinct(ids))
     if request.options["name"] is not None:
         fits = regular_expression(request.options["name"]).search
-        shown &= among(ids, np.array(sorted(i for i, text in texts.items() if fits(text)), np.int64))
+        shown &= among(
+            ids, np.array(sorted(i for i, text in texts.items() if fits(text)), np.int64)
+        )
     device, pid, ids, dur = (
         take(each, shown) for each in (columns["device_id"], columns["pid"], ids, columns["dur_ns"])
     )

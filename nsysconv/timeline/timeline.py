@@ -351,8 +351,12 @@ class Timeline:
         if self._has_ops or not self.is_whole:
             kinds, timed = self.ops.kind, self.ops.timed
             return len(kinds), int((~timed).sum()), int((kinds == OpKind.GRAPH).sum())
-        times = [self.profile.columns(table, ("start_ns", "dur_ns")).values() for table in GPU_OP_TABLES]
-        counted = [(len(start), int(((start == MISSING) | (dur == MISSING)).sum())) for start, dur in times]
+        times = [
+            self.profile.columns(table, ("start_ns", "dur_ns")).values() for table in GPU_OP_TABLES
+        ]
+        counted = [
+            (len(start), int(((start == MISSING) | (dur == MISSING)).sum())) for start, dur in times
+        ]
         return sum(n for n, _ in counted), sum(n for _, n in counted), counted[OpKind.GRAPH][0]
 
 
