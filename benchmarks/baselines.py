@@ -22,7 +22,8 @@ pandas_operators  the same of a store: pandas.read_sql of operators, API calls a
              sum.
 pandas_steps  steps from one kernel of a name to the next, of each process of a store: pandas.read_sql of
              kernels, copies, sets, API calls and ranges, what each took by step.
-pandas_quantiles  pandas.read_sql of kernels, group by name, count, sum, median, p90, p99.
+pandas_quantiles  pandas.read_sql of kernels, group by name, count, sum, median, p90, p99; and by name
+             and bucket (0, 1, 2, 5, 10, …), count, sum.
 rocpd_copy   as raw_copy, of what rocprofv3 writes: events, and the links and names that they refer to.
 xplane_python  what scripts do with a profile of XLA: its messages by protobuf's decoder in pure Python,
              sum of the kernels' durations by name.
@@ -314,7 +315,7 @@ def pandas_steps(store: Path) -> None:
 
 
 def pandas_quantiles(store: Path) -> None:
-    """Print how long the kernels of each name take: count, sum, median, p90, p99."""
+    """Print how long the kernels of each name take: count, sum, median, p90, p99, and a histogram."""
     import numpy as np
     import pandas as pd
 
@@ -324,6 +325,9 @@ def pandas_quantiles(store: Path) -> None:
     groups = rows.groupby("name_id")["dur_ns"]
     sums = groups.agg(["count", "sum"]).join(groups.quantile(np.array([0.5, 0.9, 0.99])).unstack())
     print(sums.rename(names.to_dict()).sort_values("sum", ascending=False).head(3).to_string())
+    ends = np.array([0, *(digit * 10**power for power in range(12) for digit in (1, 2, 5))])
+    bucket = np.searchsorted(ends, rows.dur_ns.to_numpy(), side="right")
+    print(rows.groupby(["name_id", bucket])["dur_ns"].agg(["count", "sum"]).head(3).to_string())
 
 
 def hta_parse(source: Path) -> None:

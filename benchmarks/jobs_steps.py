@@ -1,7 +1,7 @@
 """The jobs on steps and on distributions, each beside what scripts of pandas do with the same store.
 
 The baselines do the same work: steps from one kernel of a name to the next, and what kernels took in
-each; and the quantiles of every kernel's durations.
+each; and the quantiles and the histogram of every kernel's durations.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import inputs
 from measure import DATA, NSYSCONV, Side, baseline, in_turn, remove
 from results import Bar, Group, Job
 
-KERNELS = 1_000_000
+KERNELS = 5_000_000
 EXPORT, FIXTURE = "GindaChen+nsys-ai__mfu_2gpu_before.sqlite", "nsys/basic-3.25.0.sqlite"
 # A kernel of the export that comes once in each iteration; of the fixture any kernel.
 ENDS = "nvjet_tst_192x208|saxpy"
-STEPS, QUANTILES = "pandas read_sql + groupby by step", "pandas read_sql + groupby quantiles"
+STEPS, QUANTILES = "pandas read_sql + groupby by step", "pandas read_sql + groupby histogram"
 MOST_TIMES = 0.5
 
 

@@ -313,11 +313,17 @@ EXPECTED: Mapping[str, tuple[float | None, ...]] = {
     "every 25th step ×3, 100 steps, runs ±1%": (None, 0.53, None, None, 0.91, 1, None),
 }
 
-# The independent program had other figures for these; those here were the same with 20 000 pairs.
+# The independent program had other figures for these. Its drift showed where the two slowest cosines held
+# 1.5 times as much as the others: in a quarter of runs without any, which was paid for in power.
 OTHERWISE: Mapping[tuple[str, str], float] = {
-    ("white 5 %, 30 steps, runs ±0%", EXCEEDED_5): 0.67,
-    ("AR .8, 300 steps, runs ±0%", WITHIN): 0.50,
-    ("AR .5, 100 steps, runs ±1%", EXCEEDED_5): 0.55,
+    ("white 5 %, 30 steps, runs ±0%", EXCEEDED_5): 0.72,
+    ("white 5 %, 100 steps, runs ±0%", WITHIN): 0.81,
+    ("AR .5, 100 steps, runs ±0%", EXCEEDED_5): 0.74,
+    ("bursts, 100 steps, runs ±0%", WITHIN): 0.28,
+    ("white 5 %, 300 steps, runs ±0%", WITHIN): 0.96,
+    ("AR .8, 300 steps, runs ±0%", WITHIN): 0.60,
+    ("AR .8, 300 steps, runs ±0%", EXCEEDED_5): 0.79,
+    ("AR .5, 100 steps, runs ±1%", WITHIN): 0.27,
 }
 
 
@@ -477,7 +483,8 @@ OTHERWISE_TEXT = """\
 
 An independent program simulated 30 of these cases before this code was written. It left open how often
 bursts begin, and the noise beside bursts, levels, trends and slow steps: these were chosen so that its
-rates come out. All its rates are met to 0.03 and its halves to 0.3 %, but for:
+rates come out. All its rates are met to 0.03 and its halves to 0.3 %, but for these, which are better
+since drift is looked for with another test:
 """
 
 

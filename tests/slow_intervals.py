@@ -110,10 +110,13 @@ def half_of_steps(z0: Values, z1: Values, floor: float) -> float:
         v = v0 + v1
         shares = v0**2 / terms(len(z0)) + v1**2 / terms(len(z1))
         degrees = v**2 / shares if shares else 1e9
-    slow = mean(c**2 for side in (c0, c1) for c in side[:2])
-    quick = mean(c**2 for side in (c0, c1) for c in side[2 : max(8, terms(len(side) + 1))])
+    c0, c1 = (side[: max(8, terms(len(side) + 1))] for side in (c0, c1))
+    weights = [j**2 / (j**2 + 100 / math.pi**2) for side in (c0, c1) for j in range(1, len(side) + 1)]
+    squares = [c**2 for side in (c0, c1) for c in side]
+    steady = mean(squares)
+    walking = sum(w * square for w, square in zip(weights, squares, strict=True)) / sum(weights)
     drift = 0.0
-    if slow > 1.5 * quick:
+    if steady > 1.13 * walking:
         drift = 8 / 3 * (t975(7.0) ** 2 * wandering(z) if paired
                          else t975(11.0) ** 2 * (wandering(z0) + wandering(z1)))  # fmt: skip
     t = t975(degrees) if degrees < 1e6 else 1.96

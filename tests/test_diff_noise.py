@@ -424,13 +424,14 @@ def test_intervals_of_one_run_a_side(base: Array, other: Array, low: float, high
 
 
 def test_the_example_of_the_definitions() -> None:
-    """c_3^2 = 0.03^2 20 / 2 is one of three: v = 0.009 / 3 / 20, of the 3 degrees of freedom of other."""
-    base, other = np.full(20, 10.0), 11 * (1 + 0.03 * np.cos(3 * math.pi * (np.arange(20) + 0.5) / 20))
+    """c_9^2 = 0.03^2 100 / 2 is one of nine: v = 0.045 / 9 / 100, of 9 degrees of freedom of other."""
+    waves = np.cos(9 * math.pi * (np.arange(100) + 0.5) / 100)
+    base, other = np.full(100, 10.0), 11 * (1 + 0.03 * waves)
     half = half_width(base, other, 0.01)
-    assert half == pytest.approx(math.sqrt(3.182446**2 * 0.00015 + 2 * 0.0196**2))
+    assert half == pytest.approx(math.sqrt(2.262157**2 * 0.00005 + 2 * 0.0196**2))
     ratio = fmean(other) / fmean(base)
-    assert round(ratio * math.exp(-half), 3) == 1.049
-    assert round(ratio * math.exp(half), 3) == 1.154
+    assert round(ratio * math.exp(-half), 3) == 1.065
+    assert round(ratio * math.exp(half), 3) == 1.136
 
 
 def test_no_interval_of_too_few_steps() -> None:
@@ -465,12 +466,12 @@ def slow_half(base: list[float], other: list[float], floor: float) -> float:
 
     sides = [[x / fmean(side) - 1 for x in side] for side in (base, other)]
     changes = [[b - a for a, b in pairwise(z)] for z in sides]
-    slow, rest = [], []
-    for z in sides:
-        found = [c * c for c in cosines(z, max(8, many(z)))]
-        slow += found[:2]
-        rest += found[2:]
-    drifts = fmean(slow) > 1.5 * fmean(rest)
+    squares_of = [[c * c for c in cosines(z, max(8, many(z)))] for z in sides]
+    if_steady = fmean(square for found in squares_of for square in found)
+    weights = [[j**2 / (j**2 + 100 / math.pi**2) for j in range(1, len(found) + 1)]
+               for found in squares_of]  # fmt: skip
+    if_walking = float(np.dot(np.hstack(weights), np.hstack(squares_of))) / sum(map(sum, weights))
+    drifts = if_steady > 1.13 * if_walking
     if len(base) == len(other) and np.corrcoef(changes)[0, 1] > 0.5:
         z = [b - a for a, b in zip(*sides, strict=True)]
         half = t_quantile(0.95, many(z)) ** 2 * variance(z)

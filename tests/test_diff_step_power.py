@@ -36,13 +36,13 @@ def found_slower(correlation: float, change: float, trials: int) -> float:
     return found / trials
 
 
-# Of 3,000 pairs 93 % and 77 % are found; 400 are within 6 points of that.
-@pytest.mark.parametrize(("correlation", "least"), few([(0.5, 0.70), (0.0, 0.90)], 1))
+# Of 4,000 pairs 95 % and 84 % are found, of an oracle that knows the correlation 99 % and 95 %.
+@pytest.mark.parametrize(("correlation", "least"), few([(0.5, 0.80), (0.0, 0.90)], 1))
 def test_a_change_of_two_percent_is_found(correlation: float, least: float) -> None:
     assert found_slower(correlation, SLOWER, 400) >= least
 
 
-@pytest.mark.parametrize("correlation", few([0.5, 0.0], 1))
+@pytest.mark.parametrize("correlation", few([0.8, 0.5, 0.3, 0.0], 1))
 def test_what_did_not_change_is_hardly_ever_said_to_be_slower(correlation: float) -> None:
     assert found_slower(correlation, 0.0, 1000) <= 0.03
 

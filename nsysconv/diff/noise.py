@@ -60,12 +60,14 @@ _VARIES_MORE = 0.05
 _NORMAL = 1.96
 _MOST_RUNS = 1000
 
-# The two slowest cosines, c_1 and c_2, hold drift; c_3 to c_8, or further, hold the rest of the slow
-# noise.
-_DRIFTING = 2
-_STEADY = 8
-# A run is said to drift if the first two cosines hold this many times as much as the others.
-_DRIFT_SHOWS = 1.5
+# Drift is looked for in so many cosines at least.
+_SLOWEST = 8
+# A walk at random adds to the square of the jth cosine (_WALK / j)^2 times what steady noise does, if it
+# goes by 10 / steps of that noise in a step: the walk that the test of Elliott and Müller (Review of
+# Economic Studies 73, 2006) is best at.
+_WALK = 10 / math.pi
+# A run is said to drift if steady noise explains its cosines this many times worse than that walk does.
+_DRIFT_SHOWS = 1.13
 _PIECES = 4
 # If two runs walk at random from one level, the variance of the mean about that level is 1/3 of the
 # variance of the walk's end, and the variance of the means of four pieces is 1/8 of it.
@@ -391,9 +393,9 @@ def step_half_widths(base: Array, other: Array, noise: float) -> Array:
       which no length of blocks needs to be chosen. What both sides share step by step, such as slow
       first steps and checkpoints, is no noise of the ratio: where the step-to-step changes of the two
       correlate, the steps are compared in pairs.
-    - Drift, where the two slowest cosines hold more than the others: how far the means of each run's
-      quarters are apart. What a run drifts by within itself, its mean may have drifted from the
-      other's. No number of steps makes this part smaller.
+    - Drift, where the slowest cosines are those of a walk rather than of steady noise: how far the means
+      of each run's quarters are apart. What a run drifts by within itself, its mean may have drifted
+      from the other's. No number of steps makes this part smaller.
     - `single_run_half_width`, for nothing in a run shows how runs differ: by another clock of the GPU,
       another node, another placement in memory. Only repeats do.
     """
@@ -466,7 +468,7 @@ def _drift_half(degrees: float, square: Array) -> Array:
 
 def _step_deviations(values: Array) -> _StepDeviations:
     steps = values.shape[1]
-    cosines = _cosines(values, max(_STEADY, _noise_cosine_count(steps)))
+    cosines = _cosines(values, max(_SLOWEST, _noise_cosine_count(steps)))
     blocks = _block_means(values, steps // round(math.sqrt(steps)))
     return _StepDeviations(steps, cosines, _block_means(values, _PIECES), blocks)
 
@@ -507,10 +509,11 @@ def _are_paired(base: Array, other: Array) -> Array:
 
 
 def _show_drift(base: _StepDeviations, other: _StepDeviations) -> Array:
-    squares = [run.cosines**2 for run in (base, other)]
-    slowest = np.hstack([each[:, :_DRIFTING] for each in squares])
-    steady = np.hstack([each[:, _DRIFTING:] for each in squares])
-    shown: Array = slowest.mean(axis=1) > _DRIFT_SHOWS * steady.mean(axis=1)
+    squares = np.hstack([run.cosines**2 for run in (base, other)])
+    number = np.hstack([np.arange(1, run.cosines.shape[1] + 1) for run in (base, other)])
+    # What is left of steady noise if that of the walk beside it is divided out.
+    left = 1 / (1 + (_WALK / number) ** 2)
+    shown: Array = squares.mean(axis=1) * left.mean() > _DRIFT_SHOWS * (squares @ left) / len(left)
     return shown
 
 

@@ -15,11 +15,13 @@ import numpy as np
 from nsysconv.errors import UsageError
 from nsysconv.queries.columns import (
     DEVICE,
+    KERNEL_NAME_COLUMNS,
     PID,
     PROCESS_RANK,
     PROFILE,
     count_column,
     duration_column,
+    kernel_name_ids,
     key_column,
     rows_at,
     sum_column,
@@ -32,8 +34,10 @@ from nsysconv.report import MISSING, Column, ProfileRef, Unit
 from nsysconv.timeline.annotations import START_END, shown_ranges
 from nsysconv.timeline.arrays import (
     ROUND_ENDS,
+    among,
     bucket_of,
     counts,
+    distinct,
     factorize,
     grouped_percentiles,
     grouped_statistics,
@@ -109,11 +113,24 @@ _HISTOGRAM = (
 
 def _histogram(timeline: Timeline, request: Request) -> ColumnValues:
     """Return one row per name and length, the name with most time first."""
-    events = _of_names(_kernels(timeline, request), request, every=True)
-    events = events.take(events.is_held)
-    dur = events.dur
+    spelling = request.kernel_names
+    columns = timeline.columns(
+        "kernel",
+        ("start_ns", "dur_ns", "device_id", "pid", "name_id", KERNEL_NAME_COLUMNS[spelling]),
+    )
+    ids = kernel_name_ids(columns, spelling)
+    shown = (columns["start_ns"] != MISSING) & (columns["dur_ns"] != MISSING)
+    texts = timeline.profile.names(distinct(ids))
+    if request.options["name"] is not None:
+        fits = regular_expression(request.options["name"]).search
+        shown &= among(
+            ids, np.array(sorted(i for i, text in texts.items() if fits(text)), np.int64)
+        )
+    device, pid, ids, dur = (
+        take(each, shown) for each in (columns["device_id"], columns["pid"], ids, columns["dur_ns"])
+    )
     bucket = bucket_of(dur, ROUND_ENDS)
-    rows = split_rows(timeline, request.split, events.device, events.pid, events.name, bucket)
+    rows = split_rows(timeline, request.split, device, pid, ids, bucket)
     (names, buckets), number = rows.keys, counts(rows.row, len(rows))
     of_row, (places, _) = factorize(rows.place, names)
     group, count = take(of_row, rows.row), len(places)
@@ -122,7 +139,7 @@ def _histogram(timeline: Timeline, request: Request) -> ColumnValues:
     values: dict[str, Any] = {
         "rank": rows.rank,
         "device_id": rows.device_id,
-        "name": [events.names[i] for i in names.tolist()],
+        "name": [texts[i] for i in names.tolist()],
         "bucket_min_ns": ROUND_ENDS[buckets],
         "kernel_count": number,
         "bucket_pct": percent(number, of_name.count[of_row]),

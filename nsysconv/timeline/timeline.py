@@ -84,6 +84,7 @@ class Timeline:
         self.whole = self
         self._along: Along = {}
         self._assumed = 0  # for how many operations `owner` is
+        self._has_ops = False
         self.cache = ThreadSafeCache()
         self.small_cache = ThreadSafeCache()
 
@@ -106,7 +107,9 @@ class Timeline:
     def ops(self) -> GpuOps:
         """Return all GPU operations."""
         with phase("compute gpu operations"):
-            return gpu_ops(self.profile, self._along)
+            found = gpu_ops(self.profile, self._along)
+        self._has_ops = True
+        return found
 
     @property
     @cached
@@ -324,15 +327,14 @@ class Timeline:
     @cached_property
     def op_notes(self) -> tuple[Note, ...]:
         """Return the notes on the operations alone."""
-        ops, notes = self.ops, []
+        of, untimed, graphs = self._op_counts()
+        notes = []
         # Those that are not believed have notes of their own.
         hidden = self.profile.examination.rows
-        untimed = int((~ops.timed).sum()) - sum(len(hidden.get(t, ())) for t in GPU_OP_TABLES)
-        of = len(ops)
+        untimed -= sum(len(hidden.get(t, ())) for t in GPU_OP_TABLES)
         if untimed > 0:
             text, facts = "GPU operations without a time", frozenset({Fact.KERNELS})
             notes.append(Note("no-time", Severity.APPROXIMATED, text, untimed, facts=facts, of=of))
-        graphs = int((ops.kind == OpKind.GRAPH).sum())
         if graphs:
             ids = self.columns("graph_launch", ("graph_exec_id",))["graph_exec_id"]
             known = [str(i) for i in distinct(ids).tolist() if i != MISSING]
@@ -342,6 +344,20 @@ class Timeline:
             facts = frozenset({Fact.KERNELS, Fact.MEMCPYS})
             notes.append(Note("graph-intervals", Severity.INFO, text, graphs, facts=facts))
         return tuple(notes)
+
+    def _op_counts(self) -> tuple[int, int, int]:
+        # All operations, those without a time, and graph intervals. Where nothing has put all operations
+        # in order, the columns are enough.
+        if self._has_ops or not self.is_whole:
+            kinds, timed = self.ops.kind, self.ops.timed
+            return len(kinds), int((~timed).sum()), int((kinds == OpKind.GRAPH).sum())
+        times = [
+            self.profile.columns(table, ("start_ns", "dur_ns")).values() for table in GPU_OP_TABLES
+        ]
+        counted = [
+            (len(start), int(((start == MISSING) | (dur == MISSING)).sum())) for start, dur in times
+        ]
+        return sum(n for n, _ in counted), sum(n for _, n in counted), counted[OpKind.GRAPH][0]
 
 
 @dataclass(frozen=True)
