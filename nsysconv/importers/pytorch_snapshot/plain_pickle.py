@@ -65,7 +65,7 @@ _ARGUMENT = re.compile(
     % {b"references": _REFERENCES, b"number": _NUMBER, b"real": _REAL},
     re.DOTALL,
 )
-# The rest of a tuple whose first numbers are in another frame.
+# The rest of a tuple whose first numbers were looked at before.
 _REST = re.compile(rb"(%b)?(%b)?([\x85-\x87])" % (_NUMBER, _NUMBER), re.DOTALL)
 _TAKEN = frozenset(b"hjgKMJ\x8aILqGF")
 _LENGTH_BYTES = {ord("\x8c"): 1, ord("X"): 4, ord("\x8d"): 8, ord("C"): 1}
@@ -159,8 +159,8 @@ class _OpcodeScan:
     def __init__(self, buffer: mmap.mmap, where: str) -> None:
         self._buffer, self._where, self._size = buffer, where, len(buffer)
         self._containers = self._memoized = 0
-        self._has_puts = False
-        # Where a frame begins after so many numbers, and how many.
+        self._put_at = 0
+        # The place after numbers, in the next frame if need be, and how many they are.
         self._numbers_before = (0, 0)
         self._fetched = np.zeros(self._size // _BYTES_PER_MEMO + _FEW, bool)
         # In the part that is looked at: what begins where, and arguments with the byte of MEMOIZE.
@@ -205,10 +205,12 @@ class _OpcodeScan:
         if rest := self._rest_of_tuple(position, limit):
             end = rest
         elif found := _ARGUMENT.match(buffer, position, limit):
-            self._has_puts |= code == _SHORT_PUT
+            if code == _SHORT_PUT:
+                self._put_at = position
             end = found.end()
-            if end == limit and found.lastindex in (1, 3, 5):
-                self._numbers_before = (limit + _FRAME_HEAD, (found.lastindex + 1) // 2)
+            if found.lastindex in (1, 3, 5):
+                is_at_end = end == limit
+                self._numbers_before = (end + is_at_end * _FRAME_HEAD, (found.lastindex + 1) // 2)
         elif width := _LENGTH_BYTES.get(code):
             end = begin + width + int.from_bytes(buffer[begin : begin + width], "little")
         elif code == _LIST:
@@ -217,10 +219,11 @@ class _OpcodeScan:
         elif code == _TEXT:
             end = buffer.find(b"\n", begin, limit) + 1 or self._size + 1
         elif code == _LONG_PUT:
-            end = begin + 4
+            end, self._put_at = begin + 4, position
             self._check_memo(position, int.from_bytes(buffer[begin:end], "little"))
         elif code == _PUT:
             end = buffer.find(b"\n", begin, limit) + 1 or self._size + 1
+            self._put_at = position
             digits = buffer[begin : min(end - 1, begin + 10)]
             if end <= self._size and not digits.isdigit():
                 self._refuse(position, "has no number")
@@ -246,7 +249,7 @@ class _OpcodeScan:
         return end
 
     def _rest_of_tuple(self, position: int, limit: int) -> int | None:
-        # Numbers end a frame, and what makes a tuple of them is in the next one.
+        # A frame may end between numbers and what makes a tuple of them, and other numbers precede them.
         where, count = self._numbers_before
         rest = _REST.match(self._buffer, position, limit) if position == where and count else None
         if rest is None:
@@ -266,8 +269,8 @@ class _OpcodeScan:
         places = np.flatnonzero(is_memo)
         numbers = np.arange(self._memoized, self._memoized + len(places))
         self._memoized += len(places)
-        if self._memoized and self._has_puts:
-            self._refuse(begin, "is in a part that memoizes with and without numbers")
+        if self._memoized and self._put_at:
+            self._refuse(self._put_at, "is used beside MEMOIZE, as no program does")
         is_fetched = self._fetched.take(numbers, mode="clip")
         is_kept[places[~is_fetched]] = False
         pairs = zip(places[is_fetched].tolist(), numbers[is_fetched].tolist(), strict=True)

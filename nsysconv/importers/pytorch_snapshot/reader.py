@@ -260,7 +260,10 @@ class _Trace(list[Any]):
 
     def take(self, entries: Sequence[Any]) -> None:
         entries = _rows(entries)
-        found = [_ACTIONS.get(_text(entry.get("action")), _UNKNOWN) for entry in entries]
+        actions: list[Any] = [entry.get("action") for entry in entries]
+        if set(map(type, actions)) != {str}:
+            actions = [*map(_text, actions)]
+        found = [_ACTIONS.get(action, _UNKNOWN) for action in actions]
         kind, sign = np.array(found, np.int8).reshape(-1, 2).T
         cells = _integers(entries, "addr", "size", "time_us")
         bad = (cells["size"] < 0) | ((cells["addr"] == MISSING) & (kind != _OOM))
@@ -336,7 +339,7 @@ def _in_parts(table: str, columns: Mapping[str, Array]) -> Iterator[ArrayRows]:
 
 
 def _rows(rows: Sequence[Any]) -> Sequence[_Row]:
-    if all(type(row) is dict for row in rows):
+    if set(map(type, rows)) <= {dict}:
         return rows
     return [row if type(row) is dict else {} for row in rows]
 
