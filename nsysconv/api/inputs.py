@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from pathlib import Path
 
 from nsysconv import record
@@ -17,16 +18,17 @@ from nsysconv.importers.probe import Probe
 from nsysconv.names import escaped
 from nsysconv.notes import Note, Severity
 from nsysconv.record import Record
+from nsysconv.store.filesystem import private_folder
 from nsysconv.store.location import (
     Location,
     Url,
     globbed,
     is_store,
-    local_path,
     parse_location,
     reading,
     split_target,
 )
+from nsysconv.store.merging import copy_profile
 from nsysconv.store.runs import contiguous_ranges, ranges_as_text
 
 _LOGS = frozenset({"", ".csv", ".err", ".log", ".out", ".txt"})
@@ -46,7 +48,8 @@ class Input:
     `from_folder`: it was found in a folder. `store`: where it is, if it is a store. `together`: what the
     inputs of one folder, or of one list of files, have in common, and `label` what a run of them is
     called; None if it was named alone. `named`: the files as the user named them, if `paths` are not.
-    `damage`: why a store is not to be read. `joined`: the user says that its files are one profile.
+    `damage`: why a store is not to be read. `joined`: the user says that its files are one profile; for
+    each of them, `urls` has the database that takes its place, `selectors` the profile of a store.
     """
 
     paths: tuple[Path, ...]
@@ -57,6 +60,8 @@ class Input:
     named: tuple[str, ...] = ()
     damage: InputError | None = None
     joined: bool = False
+    urls: tuple[Url | None, ...] = ()
+    selectors: tuple[str | None, ...] = ()
 
     @property
     def path(self) -> Path:
@@ -123,8 +128,12 @@ def joined(paths: Sequence[Target]) -> Inputs:
 
     Raises UsageError for a folder, or one file alone.
     """
-    files = tuple(local_path(str(split_target(local_path(path))[0])) for path in paths)
-    folder = next((path for path in files if path.is_dir()), None)
+    places = [split_target(path) for path in paths]
+    urls = tuple(place if isinstance(place, Url) else None for place, _ in places)
+    files = tuple(Path(each.database) if isinstance(each, Url) else each for each, _ in places)
+    folder = next(
+        (file for file, url in zip(files, urls, strict=True) if url is None and file.is_dir()), None
+    )
     if folder is not None or len(files) < 2:
         raise UsageError(
             "only files can be joined" if folder else "one file alone cannot be joined",
@@ -132,13 +141,33 @@ def joined(paths: Sequence[Target]) -> Inputs:
             hint="Name the logs of one run, or a timeline and metrics of the same program: "
             "nsysconv import --join GPU.csv API.csv",
         )
-    check_existing(files)
-    return Inputs((Input(files, named=tuple(map(str, paths)), joined=True),))
+    check_existing(place for place, _ in places)
+    named = tuple(
+        str(path) if url is None else f"{url}@{word}" if word else str(url)
+        for path, url, (_, word) in zip(paths, urls, places, strict=True)
+    )
+    selectors = tuple(word for _, word in places)
+    return Inputs((Input(files, named=named, joined=True, urls=urls, selectors=selectors),))
 
 
 def joined_input(target: Target) -> Input | None:
     """Return the files of a target that are joined; None for another target."""
     return joined(target.names).read[0] if isinstance(target, Joined) else None
+
+
+def open_probes(
+    item: Input, stack: ExitStack, say: Say, threads: int | None = None
+) -> Iterator[Probe]:
+    """Yield a probe of each file of an input, open as long as `stack`.
+
+    The profiles of databases are copied into private stores. Raises InputError for what cannot be read.
+    """
+    for path, url, selector in zip_longest(item.paths, item.urls, item.selectors):
+        file = path
+        if url is not None:
+            file = stack.enter_context(private_folder()) / f"{url.database}.db"
+            copy_profile(url, selector, file)
+        yield stack.enter_context(detection.open_probe(file, say, threads=threads))
 
 
 def find_inputs(paths: Sequence[Target], target: Location | None = None) -> Inputs:

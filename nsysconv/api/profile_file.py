@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, TypedDict, TypeVar
 
 from nsysconv import record, schema
-from nsysconv.api.inputs import Input
+from nsysconv.api.inputs import Input, open_probes
 from nsysconv.api.targets import Say, silent
 from nsysconv.errors import InputError, NoProfileError, NsysconvError, StrictError, UsageError
 from nsysconv.facts import Fact
@@ -313,10 +313,7 @@ def import_input(
             return FileResult(item.path, tuple(_import_store(item, writer, options)))
         threads = options.threads or max(1, cores() - 1)
         with detection.refusing_defects(item.path), ExitStack() as stack:
-            probes = [
-                stack.enter_context(detection.open_probe(path, options.say, threads=threads))
-                for path in item.paths
-            ]
+            probes = list(open_probes(item, stack, options.say, threads))
             importer, probes = _detected(item, probes)
             # It takes a twentieth of the time of copying rows that may be there already.
             origin = _origin(item, probes, importer, options)
@@ -553,7 +550,7 @@ class ProfileFile(AbstractContextManager["ProfileFile"]):
         self._copies: dict[frozenset[str], Path] = {}
         self._open = ExitStack()
         with ExitStack() as stack:
-            probes = [stack.enter_context(detection.open_probe(path, say)) for path in item.paths]
+            probes = list(open_probes(item, stack, say))
             self._importer, self._probes = _detected(item, probes)
             self._open = stack.pop_all()
         own = _of_timeline(item, self._importer)
