@@ -36,6 +36,7 @@ _OPTIONS_ELSEWHERE = {
     **dict.fromkeys(("-t", "--type"), "Name the format of an export: --to FORMAT"),
     **dict.fromkeys(("--top", "-n", "--rows"), "Limit the number of rows: --limit N"),
     **dict.fromkeys(("--gpu", "--gpus"), "Select devices: --device N"),
+    "--join": "Make one profile of the files first: nsysconv import --join FILE FILE -o BOTH.db",
     "--sort": "Rows come largest first; `nsysconv sql` sorts them otherwise.",
 }
 _INTERNAL = 70
