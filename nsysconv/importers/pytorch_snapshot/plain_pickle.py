@@ -300,9 +300,9 @@ class _OpcodeScan:
             words: Array = np.ndarray((len(codes),), "<u4", part, 1, (1,))
             numbers = words[codes == ord("j")]
             self._fetched[numbers[numbers < len(self._fetched)]] = True
-            self._fetched[words[codes == ord("h")] & 0xFF] = True
             self._release()
-        self._fetched[-1] = True  # counts for all that follow
+        # The last one counts for all that follow. Those of one byte are few.
+        self._fetched[-1] = self._fetched[:256] = True
         self._check_containers()
 
     def _release(self) -> None:
