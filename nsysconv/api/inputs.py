@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import zip_longest
 from pathlib import Path
 
 from nsysconv import record
@@ -18,7 +17,6 @@ from nsysconv.importers.probe import Probe
 from nsysconv.names import escaped
 from nsysconv.notes import Note, Severity
 from nsysconv.record import Record
-from nsysconv.store.filesystem import private_folder
 from nsysconv.store.location import (
     Location,
     Url,
@@ -28,7 +26,6 @@ from nsysconv.store.location import (
     reading,
     split_target,
 )
-from nsysconv.store.merging import copy_profile
 from nsysconv.store.runs import contiguous_ranges, ranges_as_text
 
 _LOGS = frozenset({"", ".csv", ".err", ".log", ".out", ".txt"})
@@ -153,21 +150,6 @@ def joined(paths: Sequence[Target]) -> Inputs:
 def joined_input(target: Target) -> Input | None:
     """Return the files of a target that are joined; None for another target."""
     return joined(target.names).read[0] if isinstance(target, Joined) else None
-
-
-def open_probes(
-    item: Input, stack: ExitStack, say: Say, threads: int | None = None
-) -> Iterator[Probe]:
-    """Yield a probe of each file of an input, open as long as `stack`.
-
-    The profiles of databases are copied into private stores. Raises InputError for what cannot be read.
-    """
-    for path, url, selector in zip_longest(item.paths, item.urls, item.selectors):
-        file = path
-        if url is not None:
-            file = stack.enter_context(private_folder()) / f"{url.database}.db"
-            copy_profile(url, selector, file)
-        yield stack.enter_context(detection.open_probe(file, say, threads=threads))
 
 
 def find_inputs(paths: Sequence[Target], target: Location | None = None) -> Inputs:
