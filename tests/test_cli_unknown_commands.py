@@ -41,6 +41,10 @@ def test_no_word_at_all_is_the_help(folder: Path) -> None:
         (f"report {NAME} kernels --csv", "-f csv"),
         (f"{NAME} --gpu 0", "--device N"),
         (f"export {NAME} --type sqlite", "--to FORMAT"),
+        *((f"{words} --join", "nsysconv import --join FILE FILE -o BOTH.db") for words in (
+            f"info {NAME}", f"find {NAME} saxpy", f"diff {NAME} {NAME}", f"sql {NAME} x",
+            f"export {NAME} --to parquet -o out",
+        )),
     ],
 )
 def test_the_command_that_is_meant_is_named(folder: Path, typed: str, meant: str) -> None:

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import pickle
+import pickletools
 import struct
+from collections import Counter
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from conftest import FIXTURES, NO_REAL, REAL, claimed_by, few, profile_in_place, small_rows
+from conftest import (
+    FIXTURES,
+    NO_REAL,
+    REAL,
+    claimed_by,
+    examples,
+    few,
+    profile_in_place,
+    small_rows,
+)
 from fixtures_pytorch_snapshot import (
     FIRST,
     OTHER,
@@ -24,6 +37,8 @@ from fixtures_pytorch_snapshot import (
     segment,
     training,
 )
+from hypothesis import given
+from hypothesis import strategies as st
 from importing import pickled as written
 from importing import places as notes
 
@@ -31,6 +46,7 @@ from nsysconv import api
 from nsysconv.errors import InputError
 from nsysconv.facts import Fact
 from nsysconv.importers.pickles import Unpickler
+from nsysconv.importers.pytorch_snapshot.plain_pickle import _OpcodeScan, load
 
 FOLDER = FIXTURES / "pytorch_snapshot"
 TRAINING, OLD, TEXT = (FOLDER / f"{name}.pickle" for name in ("training", "old", "text"))
@@ -244,6 +260,98 @@ def test_sizes_that_cannot_be_are_refused(content: Any, tmp_path: Path) -> None:
         api.open(written(tmp_path, content))
 
 
+# -- what reaches the unpickler
+
+
+class Counting(list[Any]):
+    """A list that the reader makes, and how many items came at a time."""
+
+    times: list[int]
+
+    def extend(self, items: Any) -> None:
+        self.times = [*getattr(self, "times", ()), len(items)]
+        super().extend(items)
+
+
+# 0x94 is the opcode that memoizes: as a number, in a text, as the number of something remembered.
+NUMBERS = st.sampled_from([0, 0x94, 0x9494, 0x94949494, -0x94, 1 << 40, 0x94 << 40, (1 << 63) - 1])
+TEXTS = st.sampled_from(["", "a", "N/A", "\x94", "]\x94(}", "”" * 200, "x" * 70_000])
+CELLS = NUMBERS | TEXTS | st.none() | st.booleans() | st.tuples(NUMBERS, NUMBERS) | st.tuples(NUMBERS)
+PLAIN = st.recursive(
+    CELLS, lambda inner: st.lists(inner, max_size=7) | st.dictionaries(TEXTS, inner, max_size=4)
+)
+
+
+@examples(60)
+@given(content=PLAIN, count=st.integers(1, 300), protocol=st.integers(0, 5))
+def test_what_is_loaded_is_what_a_pickle_holds(content: Any, count: int, protocol: int) -> None:
+    """The parts that come again, too: each is one object, as in the pickle."""
+    shared = [{"name": "f", "line": 0x94, "content": content} for _ in range(count)]
+    whole = [shared, [*shared, {"frames": shared}], [{"frames": [*shared]} for _ in range(5)], content]
+    with TemporaryDirectory() as folder:
+        path = written(Path(folder), pickle.dumps(whole, protocol=protocol))
+        found = load(path, "x", Counting)
+    assert found == whole
+    assert found[1][-1]["frames"] is found[0]
+    assert all(one is other for one, other in zip(found[2][3]["frames"], found[0], strict=True))
+
+
+def test_items_of_a_list_come_by_thousands(tmp_path: Path) -> None:
+    (found,) = load(written(tmp_path, pickle.dumps([[{"a": n} for n in range(2500)]])), "x", Counting)
+    assert found.times == [1000, 1000, 500]
+
+
+def test_what_is_never_fetched_is_not_kept(tmp_path: Path) -> None:
+    """The frames that all events share, and the first 256 objects, which are not looked for."""
+    frames = [{"name": "f", "filename": "a.py", "line": n} for n in range(3)]
+    events = [{"action": f"alloc {n}", "frames": [*frames]} for n in range(1000)]
+    events += [{"action": "", "frames": [{"late": 1}] * 2}]
+    path = written(tmp_path, pickle.dumps(events, protocol=4))
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as buffer:
+        rewritten = b"".join(_OpcodeScan(buffer, "x").parts())
+    names = Counter(opcode.name for opcode, _, _ in pickletools.genops(rewritten))
+    assert names["MEMOIZE"] == 0
+    # And the late frame; one or two others have a number that an argument happens to have.
+    assert 257 <= names["LONG_BINPUT"] <= 259
+
+
+@pytest.mark.parametrize("place", range(4))
+def test_a_tuple_may_be_in_two_frames(place: int, tmp_path: Path) -> None:
+    """As a pickler leaves it that begins a new frame after 64 KiB."""
+    opcodes = [b"K\x01", b"K\x94", b"\x86"]
+    texts = b"".join(opcodes[:place]), b"".join(opcodes[place:])
+    framed = [b"\x95" + struct.pack("<Q", len(text)) + text for text in texts if text]
+    assert load(written(tmp_path, b"\x80\x04" + b"".join(framed) + b"."), "x") == (1, 0x94)
+
+
+@pytest.mark.parametrize("opcodes", [b"K\x94N", b"NK\x94", b"K\x94]"])
+def test_a_frame_hides_no_tuple_of_something_else(opcodes: bytes, tmp_path: Path) -> None:
+    frames = [b"\x95" + struct.pack("<Q", len(text)) + text for text in (opcodes, b"\x86")]
+    with pytest.raises(InputError, match="TUPLE2 makes a tuple"):
+        load(written(tmp_path, b"\x80\x04" + b"".join(frames) + b"."), "x")
+
+
+def test_frames_of_each_event_alone_are_told_apart(tmp_path: Path) -> None:
+    """Nothing keeps such frames, and later ones may take their place in memory."""
+    events = [
+        event(n, "alloc", A + n, 1 + n % 7) | {"frames": [
+            {"name": f"f{n % 7}", "filename": "/x/model.py", "line": n % 7}]}
+        for n in range(20_000)
+    ]  # fmt: skip
+    path = written(tmp_path, {"segments": [], "device_traces": [[], events]})
+    rows = report(path, "memory_holders")
+    assert {row["name"]: row["allocation_count"] for row in rows} == {
+        f"model.py({n}): f{n}": 20_000 // 7 + (n < 20_000 % 7) for n in range(7)}  # fmt: skip
+
+
+def test_traces_of_several_devices_and_one_for_two(tmp_path: Path) -> None:
+    first = [event(n, "alloc", A + n, 10) for n in range(1500)]
+    other = [event(n, "alloc", A + n, 20) for n in range(3)]
+    content = {"segments": [], "device_traces": [first, other, first, [], [event(0, "alloc", A, 7)]]}
+    rows = report(written(tmp_path, content), "memory")
+    assert {row["device_id"]: row["peak_bytes"] for row in rows} == {0: 15_000, 1: 60, 2: 15_000, 4: 7}
+
+
 # -- hostile ones: each is refused by name and offset, and none of it runs
 
 
@@ -314,6 +422,7 @@ HOSTILE = {
     "endless digits": (b"I" + b"9" * 5000 + b"\n", "INT has an argument"),
     "containers": (b"(" + b"]" * 200_000 + b"l", "lists and dictionaries"),
     "nested tuples": (b"(K\x01\x85" + b"\x85" * 50_000 + b"t", "TUPLE1 makes a tuple"),
+    "puts and memo": (b"Nq\x00N\x94", "BINPUT is used beside MEMOIZE"),
     "nested tuples of marks": (b"((K\x01tt", "TUPLE makes a tuple"),
 }  # fmt: skip
 

@@ -13,6 +13,7 @@ The kernel at place n is measured at 10 + n % of peak compute and 50 + n % of pe
 from __future__ import annotations
 
 import importlib.util
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -35,6 +36,7 @@ import nsysconv
 from nsysconv.cli.app import app
 from nsysconv.errors import InputError, UsageError
 from nsysconv.facts import Fact
+from nsysconv.notes import Severity
 from nsysconv.timeline.measured import _places, measured, same_kernels
 
 NSYS = FIXTURES / "nsys" / "basic-3.20.3.sqlite"
@@ -228,6 +230,18 @@ def test_a_summary_is_of_all_launches_of_a_name(tmp_path: Path) -> None:
         assert notes_of(profile)["metrics-without-kernel"] == (1, 0, "tiny<(int)1>(int *)")
 
 
+def test_metrics_of_another_program_are_said_to_be(tmp_path: Path) -> None:
+    other = tmp_path / "other.csv"
+    other.write_text(metrics_file(tmp_path, launches()[:1]).read_text().replace("saxpy", "other"))
+    with nsysconv.open(NSYS, join=str(other)) as profile:
+        assert found(profile) == [None] * 8
+        report = profile.report("kernels")
+        assert {row["memory_pct"] for row in report.rows()} == {None}
+        (note,) = (note for note in report.notes if note.slug == "metrics-without-kernel")
+        assert (note.severity, note.count) == (Severity.DROPPED, 1)
+        assert "it may be another program" in note.text
+
+
 # -- in reports
 
 
@@ -300,6 +314,10 @@ def test_a_page_and_an_answer_are_of_all_files(tmp_path: Path) -> None:
     assert report.rows()[0]["memory_pct"] == 52.5
     shown = CliRunner().invoke(app, [str(NSYS), str(path), "--join"])
     assert shown.exit_code == 0
+    # What to go on with is asked of all files, too; it works as it is typed.
+    assert f"nsysconv report {NSYS} {path} --join NAME" in shown.stdout
+    (why,) = re.findall(r"nsysconv (why .* --join [a-z_]+:\d+)", shown.stdout)
+    assert CliRunner().invoke(app, why.split()).exit_code == 0
     assert "8 kernels" in shown.stdout or "kernels 38.00 µs (8)" in shown.stdout
 
 

@@ -36,6 +36,7 @@ from nasty import NAMES as NASTY_NAMES
 from one_answer import EXAMPLES, SEVERAL, includable, said
 from postgres import PASSWORD, Server, programs, server
 from small_store import Kernel, write
+from test_joined_metrics import launches, metrics_file
 
 from nsysconv import api, schema
 from nsysconv.errors import InputError
@@ -648,3 +649,39 @@ def test_only_selects_are_asked_of_the_server(url: Url) -> None:
     text = said.read_bytes()[before:].decode()
     assert len(re.findall(r"FROM kernel\b", text)) > 1
     assert re.findall(r"GROUP BY|sum\(|avg\(|INSERT|UPDATE|DELETE", text) == []
+
+
+def test_metrics_and_timelines_of_databases_are_joined(running: Server, tmp_path: Path) -> None:
+    """Either side, or both, in a database: as from files; and what is imported is known again."""
+    metrics = metrics_file(tmp_path, launches())
+    timeline, other = running.database(), running.database()
+    api.import_files([BASIC], timeline)
+    api.import_files([metrics], other)
+    with api.open(BASIC, join=str(metrics)) as profile:
+        wanted = profile.report("kernels").rows()
+    assert {row["memory_pct"] for row in wanted} == {52.5, 54, 55, 58}
+    for one, joined in ((timeline, str(metrics)), (str(BASIC), other.secret), (timeline, other.secret)):
+        with api.open(one, join=joined) as profile:
+            for row, same in zip(profile.report("kernels").rows(), wanted, strict=True):
+                assert {**row, "profile": ""} == {**same, "profile": ""}
+    into = running.database()
+    asked = ("import", "--join", f"{timeline.secret}@{BASIC.stem}", other.secret, "-o", into.secret)
+    assert command(*asked, cwd=tmp_path).status == 0
+    assert "already imported" in command(*asked, cwd=tmp_path).out
+    shown = command("report", into.secret, "kernels", "-f", "json", cwd=tmp_path)
+    assert '"memory_pct": 52.5' in shown.out
+    assert PASSWORD not in shown.out + shown.err
+
+
+def test_a_database_of_several_profiles_needs_a_label_to_be_joined(
+    running: Server, tmp_path: Path
+) -> None:
+    several = running.database()
+    api.import_files([BASIC], several)
+    api.import_files([metrics_file(tmp_path, launches())], several)
+    failed = command("report", several.secret, BASIC, "--join", "kernels", cwd=tmp_path)
+    assert failed.status != 0
+    assert "the store holds 2 profiles" in failed.err
+    assert PASSWORD not in failed.err
+    words = (f"{several.secret}@{BASIC.stem}", f"{several.secret}@ncu")
+    assert command("report", *words, "--join", "kernels", cwd=tmp_path).status == 0

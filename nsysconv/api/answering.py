@@ -14,7 +14,7 @@ from nsysconv.api.options import ReportOptions
 from nsysconv.api.profile_info import reports
 from nsysconv.api.reporting import report_target
 from nsysconv.api.shown_report import ShownReport
-from nsysconv.api.targets import Say, Target, silent
+from nsysconv.api.targets import Joined, Say, Target, silent
 from nsysconv.document import Section
 from nsysconv.errors import NsysconvError
 from nsysconv.notes import Note, Severity
@@ -113,7 +113,9 @@ def _doubts(target: Target) -> list[Note]:
 
 
 def _command(target: Target) -> str:
-    return shlex.quote(redacted_target(target))
+    names = target.names if isinstance(target, Joined) else (target,)
+    typed = " ".join(shlex.quote(redacted_target(name)) for name in names)
+    return f"{typed} --join" if isinstance(target, Joined) else typed
 
 
 def _why(findings: Report, target: Target) -> str | None:
@@ -123,6 +125,8 @@ def _why(findings: Report, target: Target) -> str | None:
     row = next((row for row in shown if present.event_of(row) is not None), None)
     if row is None:
         return None
+    if isinstance(target, Joined):
+        return f"nsysconv why {_command(target)} {present.event_of(row)}"
     where, selector = split_target(target)
     folder = where if isinstance(where, Path) and where.is_dir() else None
     matches = [] if folder is not None or isinstance(where, Url) else globbed(where) or []

@@ -22,7 +22,6 @@ from nsysconv.store.location import (
     Url,
     globbed,
     is_store,
-    local_path,
     parse_location,
     reading,
     split_target,
@@ -46,7 +45,8 @@ class Input:
     `from_folder`: it was found in a folder. `store`: where it is, if it is a store. `together`: what the
     inputs of one folder, or of one list of files, have in common, and `label` what a run of them is
     called; None if it was named alone. `named`: the files as the user named them, if `paths` are not.
-    `damage`: why a store is not to be read. `joined`: the user says that its files are one profile.
+    `damage`: why a store is not to be read. `joined`: the user says that its files are one profile; for
+    each of them, `urls` has the database that takes its place, `selectors` the profile of a store.
     """
 
     paths: tuple[Path, ...]
@@ -57,6 +57,8 @@ class Input:
     named: tuple[str, ...] = ()
     damage: InputError | None = None
     joined: bool = False
+    urls: tuple[Url | None, ...] = ()
+    selectors: tuple[str | None, ...] = ()
 
     @property
     def path(self) -> Path:
@@ -123,8 +125,12 @@ def joined(paths: Sequence[Target]) -> Inputs:
 
     Raises UsageError for a folder, or one file alone.
     """
-    files = tuple(local_path(str(split_target(local_path(path))[0])) for path in paths)
-    folder = next((path for path in files if path.is_dir()), None)
+    places = [split_target(path) for path in paths]
+    urls = tuple(place if isinstance(place, Url) else None for place, _ in places)
+    files = tuple(Path(each.database) if isinstance(each, Url) else each for each, _ in places)
+    folder = next(
+        (file for file, url in zip(files, urls, strict=True) if url is None and file.is_dir()), None
+    )
     if folder is not None or len(files) < 2:
         raise UsageError(
             "only files can be joined" if folder else "one file alone cannot be joined",
@@ -132,8 +138,13 @@ def joined(paths: Sequence[Target]) -> Inputs:
             hint="Name the logs of one run, or a timeline and metrics of the same program: "
             "nsysconv import --join GPU.csv API.csv",
         )
-    check_existing(files)
-    return Inputs((Input(files, named=tuple(map(str, paths)), joined=True),))
+    check_existing(place for place, _ in places)
+    named = tuple(
+        str(path) if url is None else f"{url}@{word}" if word else str(url)
+        for path, url, (_, word) in zip(paths, urls, places, strict=True)
+    )
+    selectors = tuple(word for _, word in places)
+    return Inputs((Input(files, named=named, joined=True, urls=urls, selectors=selectors),))
 
 
 def joined_input(target: Target) -> Input | None:

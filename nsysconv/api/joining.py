@@ -17,15 +17,14 @@ import pyarrow.compute as pc
 
 from nsysconv import schema
 from nsysconv.api.inputs import Input
-from nsysconv.errors import InputError, NoProfileError, UsageError
+from nsysconv.errors import InputError, NoProfileError
 from nsysconv.facts import Fact
 from nsysconv.importers import detection
 from nsysconv.importers.contract import Importer, Options
 from nsysconv.importers.probe import Probe
 from nsysconv.notes import Note, Severity
-from nsysconv.store.location import is_store, reading, split_target
-from nsysconv.store.merging import stored_profiles
-from nsysconv.store.read import Profile, Store, find_profile
+from nsysconv.store.location import is_store, reading
+from nsysconv.store.merging import only_profile, stored_profiles
 from nsysconv.store.recording import (
     ArrowRows,
     Batch,
@@ -51,7 +50,10 @@ _ROWS_AT_ONCE = 100_000
 
 def importer_of_joined(item: Input, probes: Sequence[Probe]) -> Importer:
     """Return what reads these files as one profile. Raises InputError for what cannot be joined."""
-    selectors = [split_target(text)[1] for text in item.shown]
+    selectors = [
+        selector if url is None else None
+        for selector, url in zip(item.selectors, item.urls, strict=True)
+    ]
     importers: list[Importer] = []
     for probe, selector in zip(probes, selectors, strict=True):
         try:
@@ -112,7 +114,7 @@ class _StoredProfile:
         """Find the profile. Raises UsageError where none or several are meant."""
         self._place = place
         with reading(place) as store:
-            profile = _chosen(store, place, selector)
+            profile = only_profile(store, place, selector)
             self.profile_id, self.NAME = profile.id, profile.attributes["source"]
             self.TITLE = f"profile {profile.ref.label} of a store"
             self.POSSIBLE = profile.facts | profile.missing
@@ -124,14 +126,6 @@ class _StoredProfile:
         """Yield the profile as a recording."""
         with stored_profiles(self._place) as profiles:
             yield next(each.recording for each in profiles if each.profile_id == self.profile_id)
-
-
-def _chosen(store: Store, place: Path, selector: str | None) -> Profile:
-    profiles = store.profiles()
-    if selector is not None or len(profiles) == 1:
-        return find_profile(store, selector or profiles[0].ref.label)
-    hint = f"Name one: {place}@LABEL. `nsysconv runs {place}` lists them."
-    raise UsageError(f"the store holds {len(profiles)} profiles", where=str(place), hint=hint)
 
 
 class _WithMetrics:

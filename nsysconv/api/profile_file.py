@@ -13,7 +13,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from itertools import product
+from itertools import product, zip_longest
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar
 
@@ -30,7 +30,7 @@ from nsysconv.notes import Note, Severity
 from nsysconv.regex import regular_expression
 from nsysconv.store.filesystem import private_folder
 from nsysconv.store.location import reading, writing
-from nsysconv.store.merging import StoredProfile, StoredRun, stored_profiles
+from nsysconv.store.merging import StoredProfile, StoredRun, copy_profile, stored_profiles
 from nsysconv.store.read import Store
 from nsysconv.store.recording import ArrowRows, Batch, Batches, Recording, mapped_batches, rows_of
 from nsysconv.store.runs import RunMembership
@@ -313,10 +313,7 @@ def import_input(
             return FileResult(item.path, tuple(_import_store(item, writer, options)))
         threads = options.threads or max(1, cores() - 1)
         with detection.refusing_defects(item.path), ExitStack() as stack:
-            probes = [
-                stack.enter_context(detection.open_probe(path, options.say, threads=threads))
-                for path in item.paths
-            ]
+            probes = list(_open_probes(item, stack, options.say, threads))
             importer, probes = _detected(item, probes)
             # It takes a twentieth of the time of copying rows that may be there already.
             origin = _origin(item, probes, importer, options)
@@ -487,6 +484,15 @@ def _require_believed(item: Input, options: ImportOptions) -> None:
             require_exact(profile.notes)
 
 
+def _open_probes(item: Input, stack: ExitStack, say: Say, threads: int | None) -> Iterator[Probe]:
+    # A profile of a database is copied into a private store.
+    for path, url, selector in zip_longest(item.paths, item.urls, item.selectors):
+        file = stack.enter_context(private_folder()) / f"{url.database}.db" if url else path
+        if url:
+            copy_profile(url, selector, file)
+        yield stack.enter_context(detection.open_probe(file, say, threads=threads))
+
+
 def _detected(item: Input, probes: Sequence[Probe]) -> tuple[Importer, list[Probe]]:
     # Returns the importer, and the files of one recording that it reads. Raises InputError if there is
     # none, or the user joins files that it cannot join.
@@ -553,7 +559,7 @@ class ProfileFile(AbstractContextManager["ProfileFile"]):
         self._copies: dict[frozenset[str], Path] = {}
         self._open = ExitStack()
         with ExitStack() as stack:
-            probes = [stack.enter_context(detection.open_probe(path, say)) for path in item.paths]
+            probes = list(_open_probes(item, stack, say, None))
             self._importer, self._probes = _detected(item, probes)
             self._open = stack.pop_all()
         own = _of_timeline(item, self._importer)

@@ -51,7 +51,8 @@ Words = str | Iterable[str]
 def with_joined(target: Target, join: Iterable[StrPath]) -> Target:
     """Return a target with the files that are joined to it; without such, itself."""
     others = [*join]
-    return Joined([str(target), *others]) if others else target
+    names = (each.secret if isinstance(each, Url) else each for each in (target, *others))
+    return Joined(names) if others else target
 
 
 def several(words: Words) -> tuple[str, ...]:

@@ -11,11 +11,11 @@ import pyarrow as pa
 import sqlalchemy as sa
 
 from nsysconv import schema
-from nsysconv.errors import InputError
+from nsysconv.errors import InputError, UsageError
 from nsysconv.facts import Fact
 from nsysconv.notes import Note
-from nsysconv.store.location import Location, reading
-from nsysconv.store.read import Extent, Profile, Store
+from nsysconv.store.location import Location, reading, writing
+from nsysconv.store.read import Extent, Profile, Store, find_profile
 from nsysconv.store.recording import (
     SOURCE,
     ArrowRows,
@@ -78,6 +78,24 @@ def stored_profiles(place: Location) -> Iterator[Iterator[StoredProfile]]:
             )
             for profile in store.profiles()
         )
+
+
+def only_profile(store: Store, place: Location, selector: str | None) -> Profile:
+    """Return the profile that is meant. Raises UsageError where none or several are."""
+    profiles = store.profiles()
+    if selector is not None or len(profiles) == 1:
+        return find_profile(store, selector or profiles[0].ref.label)
+    hint = f"Name one: {place}@LABEL. `nsysconv runs {place}` lists them."
+    raise UsageError(f"the store holds {len(profiles)} profiles", where=str(place), hint=hint)
+
+
+def copy_profile(place: Location, selector: str | None, target: Path) -> None:
+    """Write a store with one profile of another one. Raises as `only_profile`."""
+    with reading(place) as store:
+        profile_id = only_profile(store, place, selector).id
+    with stored_profiles(place) as profiles, writing(target) as writer:
+        found = next(each for each in profiles if each.profile_id == profile_id)
+        writer.add([found.recording], found.origin, lambda *_: None)
 
 
 def _runs(store: Store) -> dict[int, StoredRun]:

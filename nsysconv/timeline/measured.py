@@ -93,7 +93,11 @@ def _notes(
         text = "measured launches without a certain launch here: they count for all of their name"
         first = timeline.profile.names([loose[0]])[loose[0]]
         yield Note("launches-unmatched", Severity.INFO, text, len(loose), first, of=count)
-    if alone := others - set(names.values()):
+    alone = others - set(names.values())
+    if alone and not names:
+        text = "metrics of another run are of no kernel that ran here: it may be another program"
+        yield Note("metrics-without-kernel", Severity.DROPPED, text, len(alone), min(alone))
+    elif alone:
         text = (
             "kernels with metrics of another run that did not run here, or whose name fits several"
         )

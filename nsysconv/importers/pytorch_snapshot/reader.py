@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,9 +26,10 @@ if TYPE_CHECKING:
 Array = np.ndarray
 _Row = Mapping[str, Any]
 _Events = Mapping[str, Array]
-"""The entries of a trace by column; `kind` is MISSING for those that are left out."""
+"""The events of a trace by column, without those that are left out."""
 
 _BLOCK, _SEGMENT, _OOM = range(len(codes.MEMORY_EVENT_KINDS))
+_UNKNOWN, _NO_MEMORY = (-2, 0), (-1, 0)
 # What an action is, and whether memory was taken (1) or given back (-1). Between the request to free a
 # block and its completion another stream still uses it: it is in use until then.
 _ACTIONS = {
@@ -39,8 +41,9 @@ _ACTIONS = {
     "segment_free": (_SEGMENT, -1),
     "segment_unmap": (_SEGMENT, -1),
     "oom": (_OOM, 1),
+    "free_requested": _NO_MEMORY,
+    "snapshot": _NO_MEMORY,
 }
-_NO_MEMORY = ("free_requested", "snapshot")
 _ALLOCATED, _AWAITING_FREE, _INACTIVE = range(len(codes.MEMORY_BLOCK_STATES))
 _STATES = {
     "active_allocated": _ALLOCATED,
@@ -79,9 +82,9 @@ class SnapshotReader:
         facts = set(self._guaranteed)
         notes = list(self._probe.notes)
         for device, own in events.items():
-            if (own["kind"] != MISSING).any():
+            if len(own["kind"]):
                 facts.add(Fact.MEMORY_EVENTS)
-                yield from _in_parts("memory_event", self._event_rows(device, own, blocks, zero))
+                yield from self._event_rows(device, own, blocks, zero)
         ids = np.arange(1, len(blocks["state"]) + 1)
         yield from _in_parts("memory_block", {"id": ids, **blocks})
         devices = sorted({*np.unique(blocks["device_id"]).tolist(), *events})
@@ -97,7 +100,8 @@ class SnapshotReader:
         return Summary(attributes, frozenset(facts), self._advice, [*notes, *self._notes()])
 
     def _converted(self) -> tuple[dict[int, _Events], dict[str, Array]]:
-        found = load(self._probe.readable, str(self._probe.origin))
+        where = str(self._probe.origin)
+        found = load(self._probe.readable, where, lambda: _Trace(self._stacks))
         if isinstance(found, list):  # what torch.cuda.memory_snapshot() returns
             found = {"segments": found}
         segments = found.get("segments") if isinstance(found, dict) else None
@@ -110,10 +114,9 @@ class SnapshotReader:
         self._left_out["rows-not-read"] += len(annotations) if isinstance(annotations, list) else 0
         events = {}
         for device, trace in enumerate(traces[:_MOST_DEVICES]):
-            if isinstance(trace, list) and trace:
-                self._count(len(trace))
+            if trace if type(trace) is list else isinstance(trace, _Trace):
                 events[device] = self._events(device, trace)
-        sizes = [blocks["bytes"], *(own["size"][own["kind"] != MISSING] for own in events.values())]
+        sizes = [blocks["bytes"], *(own["size"] for own in events.values())]
         if sum(float(each.sum(dtype=float)) for each in sizes) > _MOST_BYTES:
             raise self._damaged("the snapshot has more memory than there can be")
         return events, blocks
@@ -176,66 +179,40 @@ class SnapshotReader:
 
     # -- events
 
-    def _events(self, device: int, trace: list[Any]) -> _Events:
-        entries = _rows(trace)
-        actions = [_text(entry.get("action")) for entry in entries]
-        places = [place for place, action in enumerate(actions) if action not in _NO_MEMORY]
-        rows = [entries[place] for place in places]
-        pairs = [_ACTIONS.get(actions[place], (MISSING, 0)) for place in places]
-        kind, sign = np.array(pairs, np.int64).reshape(-1, 2).T
-        cells = _integers(rows, "addr", "size", "time_us")
-        free = np.full(len(rows), MISSING)
-        failed = np.flatnonzero(kind == _OOM)
-        free[failed] = _integers([rows[i] for i in failed.tolist()], "device_free")["device_free"]
-        unknown = kind == MISSING
-        bad = (cells["size"] < 0) | ((cells["addr"] == MISSING) & (kind != _OOM))
-        for slug, which in (("unknown-code", unknown), ("cell-unreadable", bad & ~unknown)):
-            for i in np.flatnonzero(which).tolist():
-                self._leave_out(slug, f"device {device}, event {places[i]}")
-        kind = np.where(bad, MISSING, kind)
-        # A block's holder is who allocated it; who freed it is not asked for.
-        number, ways = self._stacks.number, sign.tolist()
-        stacks = [
-            number(row.get("frames")) if way > 0 else MISSING
-            for row, way in zip(rows, ways, strict=True)
-        ]
-        return {
-            "kind": kind,
-            "sign": sign,
-            "stack": np.array(stacks, np.int64),
-            "free": free,
-            **cells,
-        }
+    def _events(self, device: int, found: list[Any]) -> _Events:
+        trace = found if isinstance(found, _Trace) else _Trace(self._stacks)
+        if not trace.event_count:
+            trace.take(found)
+        self._count(trace.event_count)
+        for slug, places in trace.left_out.items():
+            if places:
+                self._leave_out(slug, f"device {device}, event {places[0]}", len(places))
+        return trace.columns()
 
     def _event_rows(
         self, device: int, events: _Events, blocks: Mapping[str, Array], zero: int | None
-    ) -> dict[str, Array]:
-        kept = np.flatnonzero(events["kind"] != MISSING)
-        names = ("kind", "sign", "addr", "size", "stack", "free")
-        kind, sign, address, size, stack, free = (events[name][kept] for name in names)
+    ) -> Iterator[ArrayRows]:
+        kind, sign, address, size = (events[name] for name in ("kind", "sign", "addr", "size"))
         mine = blocks["device_id"] == device
         in_use = mine & (blocks["state"] != _INACTIVE)
-        used = (blocks[name][in_use].tolist() for name in ("address", "requested_bytes"))
-        held = dict(zip(*used, strict=True))
-        is_block = kind == _BLOCK
-        changes, before = _changes(sign[is_block], address[is_block], size[is_block], held)
-        change = np.zeros(len(kept), np.int64)
-        change[is_block] = changes
+        change, before = _changes(
+            events, *(blocks[n][in_use] for n in ("address", "requested_bytes"))
+        )
         moved = np.where(kind == _SEGMENT, sign * size, 0)
         # What was reserved at the end is known, and before it by what came and went.
-        reserved = int(blocks["bytes"][mine].sum()) - moved[::-1].cumsum()[::-1] + moved
-        bytes_ = np.where(is_block & (sign < 0), change, sign * size)
-        return {
-            "start_ns": self._starts(events["time_us"], zero)[kept],
-            "device_id": np.full(len(kept), device),
-            "kind": kind,
+        reserved = int(blocks["bytes"][mine].sum()) - moved.sum() + moved.cumsum()
+        columns = {
+            "start_ns": self._starts(events["time_us"], zero),
+            "kind": kind.astype(np.int64),
             "address": np.where(kind == _OOM, MISSING, address),
-            "bytes": bytes_,
+            "bytes": np.where((kind == _BLOCK) & (sign < 0), change, sign * size),
             "allocated_bytes": before + change.cumsum(),
             "reserved_bytes": np.maximum(reserved, 0),
-            "free_bytes": free,
-            "stack_id": stack,
+            "free_bytes": events["free"],
+            "stack_id": events["stack"],
         }
+        for part in _in_parts("memory_event", columns):
+            yield replace(part, columns={"device_id": np.full(part.count, device), **part.columns})
 
     def _starts(self, time_us: Array, zero: int | None) -> Array:
         # Events are in their order. Where a clock went back, or was not read, the time before counts.
@@ -249,8 +226,8 @@ class SnapshotReader:
 
     # -- notes
 
-    def _leave_out(self, what: str, place: str) -> None:
-        self._left_out[what] += 1
+    def _leave_out(self, what: str, place: str, count: int = 1) -> None:
+        self._left_out[what] += count
         self._first_place.setdefault(what, place)
 
     def _notes(self) -> Iterator[Note]:
@@ -265,25 +242,76 @@ class SnapshotReader:
                 yield Note(slug, severity, text, count[slug], place.get(slug, ""), _FACTS)
 
 
-def _changes(
-    sign: Array, address: Array, size: Array, held: Mapping[int, int]
-) -> tuple[Array, int]:
+class _Trace(list[Any]):
+    # A list that begins with a dictionary. If these are events, they become columns as they are read.
+    def __init__(self, stacks: _Stacks) -> None:
+        super().__init__()
+        self.event_count = 0
+        self.left_out: dict[str, list[int]] = {"unknown-code": [], "cell-unreadable": []}
+        self._stacks = stacks
+        self._parts: dict[str, list[Array]] = {}
+
+    def extend(self, rows: Iterable[Any]) -> None:
+        entries = [*rows]
+        if self.event_count or (entries and type(entries[0]) is dict and "action" in entries[0]):
+            self.take(entries)
+        else:
+            super().extend(entries)
+
+    def take(self, entries: Sequence[Any]) -> None:
+        entries = _rows(entries)
+        actions: list[Any] = [entry.get("action") for entry in entries]
+        if set(map(type, actions)) != {str}:
+            actions = [*map(_text, actions)]
+        found = [_ACTIONS.get(action, _UNKNOWN) for action in actions]
+        kind, sign = np.array(found, np.int8).reshape(-1, 2).T
+        cells = _integers(entries, "addr", "size", "time_us")
+        bad = (cells["size"] < 0) | ((cells["addr"] == MISSING) & (kind != _OOM))
+        unknown, is_memory = kind == _UNKNOWN[0], kind >= 0
+        for slug, which in (("unknown-code", unknown), ("cell-unreadable", bad & is_memory)):
+            self.left_out[slug] += (self.event_count + np.flatnonzero(which)).tolist()
+        self.event_count += len(entries)
+        kept = np.flatnonzero(is_memory & ~bad)
+        rows = [entries[place] for place in kept.tolist()]
+        # A block's holder is who allocated it; who freed it is not asked for.
+        number, ways = self._stacks.number, sign[kept].tolist()
+        stacks = [
+            number(row.get("frames")) if way > 0 else MISSING
+            for row, way in zip(rows, ways, strict=True)
+        ]
+        free = np.full(len(rows), MISSING)
+        failed = np.flatnonzero(kind[kept] == _OOM)
+        free[failed] = _integers([rows[i] for i in failed.tolist()], "device_free")["device_free"]
+        part = {"kind": kind, "sign": sign, **cells}
+        part = {name: values[kept] for name, values in part.items()}
+        for name, values in (part | {"stack": np.array(stacks, np.int64), "free": free}).items():
+            self._parts.setdefault(name, []).append(values)
+
+    def columns(self) -> _Events:
+        # A list may be that of several devices.
+        for name, parts in self._parts.items():
+            self._parts[name] = [np.concatenate(parts)]
+        return {name: parts[0] for name, parts in self._parts.items()}
+
+
+def _changes(events: _Events, held: Array, held_bytes: Array) -> tuple[Array, int]:
     # The result has, by event, by how much what is in use grew, and what was in use before them all:
     # what was freed without having been allocated, and what is `held` at the end without having been.
-    live: dict[int, int] = {}
-    changes, before = [], 0
-    for way, at, bytes_ in zip(sign.tolist(), address.tolist(), size.tolist(), strict=True):
-        if way > 0:
-            # A block that is still there was freed, and its free was not recorded.
-            changes.append(bytes_ - live.get(at, 0))
-            live[at] = bytes_
-        elif at in live:
-            changes.append(-live.pop(at))
-        else:
-            changes.append(-bytes_)
-            before += bytes_
-    before += sum(bytes_ for at, bytes_ in held.items() if at not in live)
-    return np.array(changes, np.int64), before
+    blocks = np.flatnonzero(events["kind"] == _BLOCK)
+    blocks = blocks[np.argsort(events["addr"][blocks], kind="stable")]
+    at, size, taken = (events[name][blocks] for name in ("addr", "size", "sign"))
+    changes = np.zeros(len(events["kind"]), np.int64)
+    if not len(at):
+        return changes, int(held_bytes.sum())
+    is_same = at[1:] == at[:-1]
+    # Where the event before at the same address took what is there. If one is taken again, the free of
+    # that one was not recorded.
+    is_there = np.append(False, is_same & (taken[:-1] > 0))
+    left = np.where(is_there, np.append(0, size[:-1]), 0)
+    changes[blocks] = np.where(taken > 0, size - left, np.where(is_there, -left, -size))
+    live = at[np.append(~is_same, True) & (taken > 0)]
+    unseen = size[(taken < 0) & ~is_there].sum() + held_bytes[~np.isin(held, live)].sum()
+    return changes, int(unseen)
 
 
 def _clock(events: Mapping[int, _Events]) -> tuple[int | None, int]:
@@ -311,7 +339,7 @@ def _in_parts(table: str, columns: Mapping[str, Array]) -> Iterator[ArrayRows]:
 
 
 def _rows(rows: Sequence[Any]) -> Sequence[_Row]:
-    if all(type(row) is dict for row in rows):
+    if set(map(type, rows)) <= {dict}:
         return rows
     return [row if type(row) is dict else {} for row in rows]
 
@@ -346,6 +374,7 @@ _FUNCTION = re.compile(r"<?[\w.]{1,200}>?")
 _NODE = re.compile(r"torch::autograd::(?:generated::)?(\w{1,200})::apply\(")
 _DEEPEST = 128
 _LONGEST_STACK = 1024
+_MOST_STACKS, _MOST_FRAMES = 1 << 15, 1 << 17
 
 
 class _Stacks:
@@ -354,11 +383,15 @@ class _Stacks:
     def __init__(self) -> None:
         self.texts: dict[str, int] = {}
         self._by_frames: dict[tuple[int, ...], int] = {}
-        self._entries: dict[int, str] = {}
+        # Beside each entry its frame, which keeps its number as long as it is here.
+        self._entries: dict[int, tuple[str, Any]] = {}
 
     def number(self, frames: Any) -> int:
-        if type(frames) is not list or not frames:
+        if not isinstance(frames, list) or not frames:
             return MISSING
+        if len(self._by_frames) > _MOST_STACKS or len(self._entries) > _MOST_FRAMES:
+            self._by_frames.clear()
+            self._entries.clear()
         key = tuple(map(id, frames if len(frames) <= _LONGEST_STACK else frames[:_LONGEST_STACK]))
         number = self._by_frames.get(key)
         if number is None:
@@ -371,10 +404,10 @@ class _Stacks:
         return self.texts.setdefault(text, len(self.texts) + 1) if text else MISSING
 
     def _entry(self, frame: Any) -> str:
-        entry = self._entries.get(id(frame))
-        if entry is None:
-            entry = self._entries[id(frame)] = _entry(frame) if type(frame) is dict else ""
-        return entry
+        known = self._entries.get(id(frame))
+        if known is None:
+            known = self._entries[id(frame)] = (_entry(frame) if type(frame) is dict else ""), frame
+        return known[0]
 
 
 def _entry(frame: _Row) -> str:
