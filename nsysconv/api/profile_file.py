@@ -487,10 +487,11 @@ def _require_believed(item: Input, options: ImportOptions) -> None:
 def _open_probes(item: Input, stack: ExitStack, say: Say, threads: int | None) -> Iterator[Probe]:
     # A profile of a database is copied into a private store.
     for path, url, selector in zip_longest(item.paths, item.urls, item.selectors):
-        file = stack.enter_context(private_folder()) / f"{url.database}.db" if url else path
         if url:
-            copy_profile(url, selector, file)
-        yield stack.enter_context(detection.open_probe(file, say, threads=threads))
+            name = f"{url.database.replace('/', '-')}.db"
+            path = stack.enter_context(private_folder()) / name
+            copy_profile(url, selector, path)
+        yield stack.enter_context(detection.open_probe(path, say, threads=threads))
 
 
 def _detected(item: Input, probes: Sequence[Probe]) -> tuple[Importer, list[Probe]]:
