@@ -205,6 +205,12 @@ TRAPS = {
     "a range that ends before it starts": Trap(
         ("UPDATE rocpd_region$ SET end = start - 5 "
          "WHERE id = (SELECT max(id) FROM rocpd_region$)",), {"impossible-time": 1}),
+    **{f"a range whose {cell} is {words}": Trap(
+        (f"UPDATE rocpd_region$ SET {cell} = {value} WHERE id = (SELECT max(id) FROM rocpd_region$)",),
+        {"impossible-time": 1})
+       for cell in ("start", "end")
+       for words, value in (("a fraction", f"{cell} + 0.5"), ("a text", "'soon'"),
+                            ("of another year", _LATER), ("the last number", (1 << 63) - 1))},
     # A missing table costs what it holds.
     **{f"no table {table}": Trap((f"DROP TABLE rocpd_{table}$",), {},
                                  lambda profile: profile.row_count("memcpy"), 7)
