@@ -98,6 +98,12 @@ def test_steps_of_views_repeat_and_overlap(query: str) -> None:
         assert [tuple(row.values()) for row in profile.sql(query)] == QUERIES[query]
 
 
+def test_names_of_steps_are_kept_as_they_are() -> None:
+    name = "ProfilerStep#1's \"?%s\" \\ $1; --"
+    with opened(Range(0, 40, name), Call(5, 6, 1), Kernel(7, 8, 1)) as profile:
+        assert profile.sql("select step from v_kernel").rows() == [{"step": name}]
+
+
 def test_a_query_without_steps_finds_none(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         pytest.fail("nothing asks for a step")

@@ -365,6 +365,7 @@ def test_what_is_sound_is_seen_by_blocks() -> None:
         [Call(3 * S + 1, 3 * S + 5, 9), Kernel(2 * S, 2 * S + 1, 9), Call(5, 6, 4, name="cudaFree")],
         [*launched((10 * MS, 20 * MS)), Call(5, 9, 1)],
         [*launched((10 * MS, 20 * MS)), Call(5, 9, 2)],
+        [*launched((10 * MS, 20 * MS)), Call(5, 9, 65_560)],
         [*launched((10 * MS, 20 * MS)), Kernel(5, 9)],
         [*launched((10 * MS, 20 * MS)), Kernel(110 * S, 111 * S, stream=8)],
         [*launched((10 * MS, 20 * MS)), Call(5, 9, 3, name="cudaGraphLaunch")],
@@ -372,8 +373,8 @@ def test_what_is_sound_is_seen_by_blocks() -> None:
         [*launched((10 * MS, 20 * MS)), Call(5, 9, 3), Memcpy(20 * MS, 21 * MS, 3, bytes=1 << 60)],
         [*launched((10 * MS, 20 * MS)), Call(5, 9, 1 << 40), Kernel(20, 30, 1 << 40, stream=8)],
     ],
-    ids=["overrun", "one start", "of two tables", "early", "one id twice", "lost", "left", "outside",
-         "graph", "a size", "another size", "far id"],
+    ids=["overrun", "one start", "of two tables", "early", "one id twice", "lost", "lost, high id",
+         "left", "outside", "graph", "a size", "another size", "far id"],
 )  # fmt: skip
 def test_what_only_an_examination_can_tell_is_not_called_sound(rows: list[Any]) -> None:
     assert not seems_sound(*rows)
