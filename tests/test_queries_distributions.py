@@ -52,6 +52,16 @@ def test_percentiles_are_durations_that_occur() -> None:
         assert picked(answers("cuda_gpu_kern_hist", *lasting)[0], "p90_ns", "p99_ns") == (p90, p99)
 
 
+def test_kernels_without_a_time_or_an_end_are_in_no_bucket_and_said(tmp_path: Path) -> None:
+    """As many are said whatever was asked before: a histogram alone puts no operations in order."""
+    write(tmp_path / "s.db", *LENGTHS, Kernel(None, None, name="f"), Kernel(50, None, name="f"))
+    for before in ((), ("kernels",)):
+        with nsysconv.open(tmp_path / "s.db") as profile:
+            *_, report = [profile.report(name) for name in (*before, "cuda_gpu_kern_hist")]
+        assert [row["kernel_count"] for row in report.rows()] == [2, 2, 1]
+        assert [(note.count, note.of) for note in report.notes if note.slug == "no-time"] == [(2, 7)]
+
+
 def test_a_histogram_of_chosen_names_of_a_slice_and_by_device() -> None:
     events = (*LENGTHS, *kernels("gemm", (70, 75)), *kernels("f", (80, 82), device=1),
               Kernel(None, None, name="f"))  # fmt: skip
