@@ -332,16 +332,16 @@ def test_a_frame_hides_no_tuple_of_something_else(opcodes: bytes, tmp_path: Path
 
 
 def test_frames_of_each_event_alone_are_told_apart(tmp_path: Path) -> None:
-    """Nothing keeps such frames, and later ones may take their place in memory."""
+    """No more than 32,768 such stacks are kept, and later frames take the place of others in memory."""
     events = [
         event(n, "alloc", A + n, 1 + n % 7) | {"frames": [
             {"name": f"f{n % 7}", "filename": "/x/model.py", "line": n % 7}]}
-        for n in range(20_000)
+        for n in range(40_000)
     ]  # fmt: skip
     path = written(tmp_path, {"segments": [], "device_traces": [[], events]})
     rows = report(path, "memory_holders")
     assert {row["name"]: row["allocation_count"] for row in rows} == {
-        f"model.py({n}): f{n}": 20_000 // 7 + (n < 20_000 % 7) for n in range(7)}  # fmt: skip
+        f"model.py({n}): f{n}": 40_000 // 7 + (n < 40_000 % 7) for n in range(7)}  # fmt: skip
 
 
 def test_traces_of_several_devices_and_one_for_two(tmp_path: Path) -> None:
