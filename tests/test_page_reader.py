@@ -150,7 +150,7 @@ def is_plain(stored: Sequence[Any], places: Sequence[int], usable: int) -> bool:
     up_to = max(wanted, default=-1) + 1
     return (
         size <= min(usable - 35, 2**14 - 1) and header < 128 and up_to <= len(stored)
-        and all(serial(value)[0] < 128 for value in stored[:up_to])
+        and all(serial(value)[0] < 2**14 for value in stored[:up_to])
         and all(isinstance(stored[n], int | None) and stored[n] != MISSING for n in wanted)
     )  # fmt: skip
 
@@ -176,7 +176,7 @@ RECIPES = st.builds(
 
 
 def value_of(style: str, draw: random.Random) -> Any:
-    size = draw.choice([0, 1, 20, 56, 57])
+    size = draw.choice([0, 1, 20, 56, 57, 58, 90])
     return draw.choice({
         "small": [5, 7, 99, draw.randrange(-100, 400)], "edges": EDGES, "one": [1],
         "wide": [draw.randrange(LOWEST, HIGHEST)], "null": [None, None, None, 0, 1, 9],

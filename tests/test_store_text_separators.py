@@ -26,7 +26,7 @@ def _beginning(text: str) -> str:
 def test_texts_up_to_the_first_separator(in_python: int, texts: list[str]) -> None:
     rows = [Range(number, number + 1, text) for number, text in enumerate(texts)]
     with pytest.MonkeyPatch.context() as patch, opened(*rows) as profile:
-        patch.setattr(connection, "_FEW_BATCHES", in_python)
+        patch.setattr(connection, "_FEW_TEXTS", in_python)
         for separators, wanted in (((), texts), (SEPARATORS, list(map(_beginning, texts)))):
             found = profile.timeline.profile.texts("range", "text", separators=separators)
             assert [found.texts[number] for number in found.numbers] == wanted

@@ -28,8 +28,8 @@ from nsysconv.threads import Threads
 # An Arrow batch has so many rows. Small batches stay in the cache: 1,024 to 4,096 were the fastest of
 # 2^10 … 2^16.
 _EVENT_BATCH_ROWS = 2048
-# So many batches of texts are numbered in Python.
-_FEW_BATCHES = 32
+# So many texts are numbered in Python.
+_FEW_TEXTS = 1 << 16
 # SQLite's driver takes a column's type from the first batch; small tables fit into one.
 _SMALL_BATCH_ROWS = 1 << 17
 
@@ -62,6 +62,42 @@ class TextColumn:
         return cls(
             np.concatenate([p.ids for p in parts]), np.concatenate(numbers), list(numbers_of_texts)
         )
+
+
+class NumberedTexts:
+    """Texts as they come; each gets the number of the first one that is equal."""
+
+    def __init__(self, separators: Sequence[str] = ()) -> None:
+        """Begin without any; of a text only what is up to a separator's end will count."""
+        self.separators = [separator.encode() for separator in separators]
+        self._numbers_of_cells: dict[Any, int] = {}
+        self._ids, self._numbers = [np.empty(0, np.int64)], [np.empty(0, np.int32)]
+        self._seen = 0
+
+    def numbers(self, column: pa.Array, separators: Sequence[bytes] = ()) -> np.ndarray:
+        """Return the numbers of a batch of texts without nulls, which are cut at separators."""
+        self._seen += len(column)
+        numbered = _few_texts if self._seen <= _FEW_TEXTS else _many_texts
+        cells, places = numbered(column, separators)
+        known = self._numbers_of_cells
+        new_numbers = [known.setdefault(cell, len(known)) for cell in cells]
+        return np.array(new_numbers, np.int32)[places]
+
+    def numbers_of_bytes(self, edges: np.ndarray, data: np.ndarray) -> np.ndarray:
+        """Return the same of texts that begin there in bytes, the end of the last after them."""
+        buffers = [None, pa.py_buffer(edges), pa.py_buffer(data)]
+        return self.numbers(pa.Array.from_buffers(pa.string(), len(edges) - 1, buffers))
+
+    def add(self, ids: np.ndarray, numbers: np.ndarray) -> None:
+        """Append rows."""
+        self._ids.append(ids)
+        self._numbers.append(numbers)
+
+    def column(self) -> TextColumn:
+        """Return all rows."""
+        cells = self._numbers_of_cells
+        texts = [_text(cell) if isinstance(cell, bytes) else cell for cell in cells]
+        return TextColumn(np.concatenate(self._ids), np.concatenate(self._numbers), texts)
 
 
 class Connection(ABC):
@@ -191,28 +227,22 @@ class Connection(ABC):
             for batch in reader_of(statement):
                 yield [_int64(column) for column in batch.columns]
 
-    def texts(self, sql: Sql, separators: Sequence[str] = ()) -> TextColumn:
-        """Return the rows of a query of an id and a text that is not null.
-
-        Of a text that holds a separator only what is up to the first one's end.
-        """
-        numbers_of_cells: dict[Any, int] = {}
-        ids, numbers = [np.empty(0, np.int64)], [np.empty(0, np.int32)]
-        wanted = [separator.encode() for separator in separators]
+    def texts(self, sql: Sql, found: NumberedTexts | None = None) -> TextColumn:
+        """Return the rows of a query of an id and a text that is not null, behind those found before."""
+        found = found or NumberedTexts()
         with self._statement(sql) as statement:
             for batch in reader_of(statement):
-                if not batch.num_rows:
-                    continue
-                numbered = _few_texts if len(ids) <= _FEW_BATCHES else _many_texts
-                cells, places = numbered(batch.column(1), wanted)
-                new_numbers = [
-                    numbers_of_cells.setdefault(cell, len(numbers_of_cells)) for cell in cells
-                ]
-                # A copy: the driver's own batch is larger.
-                ids.append(_int64(batch.column(0)).astype(np.int64))
-                numbers.append(np.array(new_numbers, np.int32)[places])
-        texts = [_text(cell) if isinstance(cell, bytes) else cell for cell in numbers_of_cells]
-        return TextColumn(np.concatenate(ids), np.concatenate(numbers), texts)
+                if batch.num_rows:
+                    # A copy: the driver's own batch is larger.
+                    ids = _int64(batch.column(0)).astype(np.int64)
+                    found.add(ids, found.numbers(batch.column(1), found.separators))
+        return found.column()
+
+    def texts_without_query(
+        self, found: NumberedTexts, text: sa.Column[Any], first_id: int, last_id: int
+    ) -> int:
+        """Add texts of an event table as far as it goes without a query, and return the next row's id."""
+        return first_id
 
     def ingest(self, table: str, rows: pa.Table) -> None:
         """Append Arrow rows to a table, columns by name."""

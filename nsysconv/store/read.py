@@ -12,7 +12,6 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
-from operator import itemgetter
 from threading import Lock, RLock
 from typing import Any, ClassVar, TypeVar
 
@@ -27,7 +26,7 @@ from nsysconv.launch import cores
 from nsysconv.notes import Note, Severity
 from nsysconv.phases import phase
 from nsysconv.report import MISSING, ProfileRef, values_of
-from nsysconv.store.connection import Connection, Row, TextColumn
+from nsysconv.store.connection import Connection, NumberedTexts, Row, TextColumn
 from nsysconv.store.text_tests import TextTest
 from nsysconv.threads import Threads
 
@@ -120,7 +119,7 @@ class Profile:
                 frozenset(map(Fact, row["facts"].split())),
                 row["of"] or 0,
             )
-            for row in sorted(self.rows(schema.note.name), key=itemgetter("id"))
+            for row in self.rows(schema.note.name)
         )
         self.extents: Mapping[str, Extent] = self.current_extents()
         self.late_notes: list[Note] = []
@@ -296,10 +295,13 @@ class Profile:
         text = source.c[column]
 
         def read(connection: Connection, piece: Extent) -> TextColumn:
-            condition = connection.within(source, self.id, piece.first_id, piece.last_id)
-            fitting = () if fits is None else (fits(text),)
-            select = sa.select(source.c.id, text).where(condition, text.is_not(None), *fitting)
-            return connection.texts(select.order_by(source.c.id), separators)
+            found, (first, last) = NumberedTexts(separators), (piece.first_id, piece.last_id)
+            if fits is None:
+                first = connection.texts_without_query(found, text, first, last)
+            fitting = text.is_not(None) if fits is None else fits(text)
+            condition = connection.within(source, self.id, first, last) & fitting
+            select = sa.select(source.c.id, text).where(condition).order_by(source.c.id)
+            return connection.texts(select, found)
 
         return TextColumn.joined(self._store.map(read, split_extent(self.extents[table])))
 
@@ -367,10 +369,9 @@ class Profile:
     def names_that(self, fits: TextTest) -> dict[int, str]:
         """Return the names that a condition (store/text_tests.py) fits, by id."""
         table = schema.name
-        asked = sa.select(table.c.id, table.c.text).where(
-            table.c.profile_id == self.id, fits(table.c.text)
-        )
-        return {int(row["id"]): str(row["text"]) for row in self._store.rows(asked)}
+        own = sa.select(table.c.id, table.c.text).where(table.c.profile_id == self.id)
+        rows = self._store.rows(own.where(fits(table.c.text)))
+        return {int(row["id"]): str(row["text"]) for row in rows}
 
     def longest_name(self) -> int:
         """Return the length of the longest name in characters, 0 where there is none."""
@@ -392,8 +393,7 @@ class Profile:
             ids = pieces[part].first_id, pieces[part].last_id
             with closing(connection.columns(columns, self.id, *ids)) as batches:
                 for batch in batches:
-                    # A batch is copied while it is in the cache; to keep the batches would take memory
-                    # twice.
+                    # Copied while it is in the cache: to keep batches would take twice the memory.
                     for column, values in zip(filling, batch, strict=True):
                         column.parts[part].add(values)
 

@@ -30,9 +30,10 @@ from sqlalchemy.schema import CreateTable
 from nsysconv import schema
 from nsysconv.errors import InputError, InUseError, NsysconvError, UsageError
 from nsysconv.refusals import open_files_failure, refusal_error
-from nsysconv.report import Unit, values_of
+from nsysconv.report import MISSING, Unit, values_of
 from nsysconv.store.connection import (
     Connection,
+    NumberedTexts,
     Row,
     check_version,
     rows_of_profiles,
@@ -48,6 +49,9 @@ from nsysconv.store.user_sql import views
 PAGE_SIZE = 16_384
 
 _BUSY_MS = 5_000
+
+# The schema name of the file that was opened, as opposed to one that is attached.
+_MAIN = "main"
 
 # How SQL writes a parameter.
 _BOUND = "?"
@@ -151,16 +155,33 @@ class SqliteConnection(Connection):
         if first_id <= last_id:
             yield from super().columns(columns, profile_id, first_id, last_id)
 
+    def texts_without_query(
+        self, found: NumberedTexts, text: sa.Column[Any], first_id: int, last_id: int
+    ) -> int:
+        """Add texts straight from the pages, where these can be read."""
+        if self._descriptor is not None and last_id - first_id + 1 >= page_reader.WORTH_ROWS:
+            columns = [text.table.c.id, text]
+            for next_id, (ids, numbers) in self.paged(columns, first_id, last_id, found):
+                first_id = next_id
+                is_text = numbers != MISSING
+                found.add(ids[is_text], numbers[is_text])
+        return first_id
+
     def paged(
-        self, columns: Sequence[sa.Column[Any]], first_id: int, last_id: int
+        self,
+        columns: Sequence[sa.Column[Any]],
+        first_id: int,
+        last_id: int,
+        texts: NumberedTexts | None = None,
     ) -> Iterator[tuple[int, list[np.ndarray]]]:
         """Yield columns as `columns` does, each batch with the id of the row that follows.
 
-        Ends early where SQLite has to go on, from the last id that was given.
+        Those of texts become the numbers that `texts` gives them. Ends early where SQLite has to go on,
+        from the last id that was given.
         """
         table = columns[0].table
         names = [None if column.primary_key else column.name for column in columns]
-        return self._stored("main", table.name, names, first_id, last_id, key=table.c.id.name)
+        return self._stored(_MAIN, table.name, names, first_id, last_id, texts)
 
     def _stored(
         self,
@@ -169,10 +190,10 @@ class SqliteConnection(Connection):
         names: Sequence[str | None],
         first: int,
         last: int,
-        key: str | None = None,
+        texts: NumberedTexts | None,
     ) -> Generator[tuple[int, list[np.ndarray]]]:
-        # As `page_reader.read`; None among the names means the rows' numbers, those of the column
-        # `key`. What is asked within a transaction leaves a lock: until its end nobody writes.
+        # As `page_reader.read`; None among the names means the rows' numbers, the ids of our own tables.
+        # What is asked within a transaction leaves a lock: until its end nobody writes.
         with self.transaction():
             roots = self.rows(
                 f"SELECT rootpage FROM {database}.sqlite_schema WHERE name = '{table}'"
@@ -186,13 +207,15 @@ class SqliteConnection(Connection):
                 return
             # Only of a column so declared are the values the rows' numbers.
             keys = [(row["name"], row["type"]) for row in declared if row["pk"]]
-            if key is not None and keys != [(key, "INTEGER")]:
+            if database == _MAIN and keys != [("id", "INTEGER")]:
                 return
-            places = {
-                row["name"]: place
-                for place, row in enumerate(declared)
-                if page_reader.are_stored_as_read(row["type"], is_key=bool(row["pk"]))
-            }
+            places: dict[str, int | page_reader.Texts] = {}
+            for place, row in enumerate(declared):
+                if page_reader.are_stored_as_read(row["type"], is_key=bool(row["pk"])):
+                    places[row["name"]] = place
+                elif texts is not None and page_reader.are_texts(row["type"]):
+                    number = texts.numbers_of_bytes
+                    places[row["name"]] = page_reader.Texts(place, texts.separators, number)
             if not places.keys() >= set(names) - {None}:
                 return
             wanted = [page_reader.ID if name is None else places[name] for name in names]

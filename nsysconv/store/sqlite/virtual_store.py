@@ -19,12 +19,13 @@ import numpy as np
 import pyarrow as pa
 import sqlalchemy as sa
 from sqlalchemy.schema import CreateTable
+from sqlalchemy.sql import visitors
 
 from nsysconv import schema
 from nsysconv.errors import InputError
 from nsysconv.notes import Note, merged
 from nsysconv.report import MISSING, Unit
-from nsysconv.store.connection import Connection, Row
+from nsysconv.store.connection import Connection, NumberedTexts, Row
 from nsysconv.store.read import Columns, Extent, Profile, Store, split_extent
 from nsysconv.store.recording import (
     SOURCE,
@@ -320,7 +321,11 @@ class ViewsConnection(SqliteConnection):
         self._views[table] = list(batches)
 
     def paged(
-        self, columns: Sequence[sa.Column[Any]], first_id: int, last_id: int
+        self,
+        columns: Sequence[sa.Column[Any]],
+        first_id: int,
+        last_id: int,
+        texts: NumberedTexts | None = None,
     ) -> Iterator[tuple[int, list[np.ndarray]]]:
         """Yield columns as any SQLite connection, from the pages of the source."""
         for batch, shift in _shifted(self._views.get(columns[0].table.name, ())):
@@ -328,7 +333,8 @@ class ViewsConnection(SqliteConnection):
             last = min(last_id - shift, batch.last)
             if first > last:
                 continue
-            for next_row, values in self._mapped(batch, shift, columns, first, last):
+            wanted = _selected(batch, columns)
+            for next_row, values in self._mapped(batch, shift, wanted, (first, last), texts):
                 first = next_row
                 yield next_row + shift, values
             if first <= last:
@@ -338,21 +344,18 @@ class ViewsConnection(SqliteConnection):
         self,
         batch: SourceRows,
         shift: int,
-        columns: Sequence[sa.Column[Any]],
-        first: int,
-        last: int,
+        wanted: Sequence[sa.ColumnElement[Any] | None],
+        rows: tuple[int, int],
+        texts: NumberedTexts | None,
     ) -> Iterator[tuple[int, list[np.ndarray]]]:
-        mapped = {column.name: column for column in batch.select.selected_columns}
-        wanted = [None if c.primary_key else mapped.get(c.name, sa.null()) for c in columns]
         where = batch.select.whereclause
         names = page_reader.columns_read(part for part in (*wanted, where) if part is not None)
         sources = batch.select.get_final_froms()
         evaluate = page_reader.evaluator(wanted, where)
         if evaluate is None or len(sources) != 1 or not isinstance(sources[0], sa.TableClause):
             return
-        stored = self._stored(SOURCE, sources[0].name, [None, *names], first, last)
-        with closing(stored) as rows:
-            for next_row, (ids, *others) in rows:
+        with closing(self._stored(SOURCE, sources[0].name, [None, *names], *rows, texts)) as found:
+            for next_row, (ids, *others) in found:
                 values = evaluate(ids + shift, dict(zip(names, others, strict=True)))
                 if values is None:
                     return
@@ -360,6 +363,23 @@ class ViewsConnection(SqliteConnection):
                 del ids, others
                 yield next_row, values
                 del values
+
+
+def _selected(
+    batch: SourceRows, columns: Sequence[sa.Column[Any]]
+) -> list[sa.ColumnElement[Any] | None]:
+    # What the source has for each column, None for the ids. A text column is not cast: what is read of it
+    # are texts, or SQLite has to go on.
+    def uncast(element: Any, **_: object) -> sa.ColumnElement[Any] | None:
+        if isinstance(element, sa.Cast) and isinstance(element.type, sa.Text):
+            return element.clause
+        return None
+
+    mapped = {
+        column.name: visitors.replacement_traverse(column, {}, uncast)
+        for column in batch.select.selected_columns
+    }
+    return [None if c.primary_key else mapped.get(c.name, sa.null()) for c in columns]
 
 
 def _shifted(batches: Sequence[SourceRows]) -> Iterator[tuple[SourceRows, int]]:

@@ -1,4 +1,4 @@
-"""Whole numbers straight from the pages of SQLite files, many rows at a time (docs/decisions/0018).
+"""Numbers and texts straight from the pages of SQLite files, many rows at a time (docs/decisions/0018).
 
 SQLite hands out a row's values one by one, each in two calls that take a lock; a large report asks for
 sixty million. Nothing is written here, and what is not expected is left to SQLite, which goes on at the
@@ -6,14 +6,23 @@ row where this ended. The rest of nsysconv uses what this module names, and noth
 """
 
 from nsysconv.store.sqlite.page_reader.checksums import checksums
-from nsysconv.store.sqlite.page_reader.pages import ID, UnreadableError, open_bytes, read, read_at
+from nsysconv.store.sqlite.page_reader.pages import (
+    ID,
+    Texts,
+    UnreadableError,
+    open_bytes,
+    read,
+    read_at,
+)
 from nsysconv.store.sqlite.page_reader.selects import columns_read, evaluator
 
 __all__ = [
     "ID",
     "WORTH_ROWS",
+    "Texts",
     "UnreadableError",
     "are_stored_as_read",
+    "are_texts",
     "checksums",
     "columns_read",
     "evaluator",
@@ -32,3 +41,8 @@ def are_stored_as_read(declared: str, *, is_key: bool) -> bool:
     What is declared real is stored as whole numbers where it can be, and a row's id is not stored twice.
     """
     return "INT" in declared.upper() and not is_key
+
+
+def are_texts(declared: str) -> bool:
+    """Return whether what is written into a column of this declared type becomes a text."""
+    return declared.upper() == "TEXT"

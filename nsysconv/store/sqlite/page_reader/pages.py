@@ -10,10 +10,10 @@ numpy takes it from all of them in a few operations.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from itertools import pairwise
+from itertools import groupby, pairwise
 from pathlib import Path
 from threading import Lock
 
@@ -32,7 +32,9 @@ _UNUSED = 255
 _BYTES = [0, 1, 2, 3, 4, 6, 8, 8, 0, 0, _UNUSED, _UNUSED]
 _BYTES += [(kind - 12) // 2 for kind in range(12, 128)]
 _LENGTHS = np.array(_BYTES, np.int64)
-_LARGEST_NUMBER, _REAL, _ZERO, _ONE, _UNUSED_TYPES, _LONG_TYPES = 6, 7, 8, 9, (10, 11), 128
+_LARGEST_NUMBER, _REAL, _ZERO, _ONE, _UNUSED_TYPES = 6, 7, 8, 9, (10, 11)
+# A text has an odd one; from 128 on a type takes two bytes.
+_SHORTEST_TEXT, _LONG_TYPES = 13, 128
 # A value without bytes has this value, by serial type.
 _WITHOUT_BYTES = np.array([MISSING, *[0] * (_ONE - 1), 1], np.int64)
 # So many bits of eight bytes that begin with a value do not belong to it, by serial type. A value
@@ -63,6 +65,7 @@ BATCH_BYTES = 1 << 22
 _HEADER_BYTES = 100
 _MAGIC = b"SQLite format 3\0"
 _ROLLBACK = 1  # the format's read version; that of a write-ahead log is 2
+_UTF_8 = b"\0\0\0\1"
 _INTERIOR, _LEAF = 5, 13
 _LEAF_HEADER, _INTERIOR_HEADER = 8, 12
 _DEEPEST = 20
@@ -109,7 +112,7 @@ class UnreadableError(Exception):
 def read(
     descriptor: int,
     root: int,
-    places: Sequence[int],
+    places: Sequence[int | Texts],
     first: int,
     last: int,
     batch_bytes: int | None = None,
@@ -117,7 +120,7 @@ def read(
     """Yield columns of the rows with ids from `first` to `last`, in that order, some rows at a time.
 
     `root` is the page on which the table's tree has its root. `places` are the columns' numbers in a
-    record, from 0, or ID for the ids. Each batch comes with the id from which reading goes on; its
+    record, from 0, ID for the ids, or Texts. Each batch comes with the id from which reading goes on; its
     columns are arrays of int64, or of int32 where all values fit, broadcast where all are equal;
     null is MISSING. A batch comes from `batch_bytes` of pages, and takes six times as much memory; None:
     from as many as is fastest.
@@ -149,14 +152,17 @@ class Pages:
         size = int.from_bytes(header[16:18], "big")
         self._size = 65_536 if size == 1 else size
         self._usable = self._size - header[20]
+        self._has_utf8 = header[56:60] == _UTF_8
         if self._size < 512 or self._size & (self._size - 1) or self._usable < 480:
             raise UnreadableError
         self._count = os.fstat(descriptor).st_size // self._size
 
     def rows(
-        self, root: int, places: Sequence[int], first: int, last: int
+        self, root: int, places: Sequence[int | Texts], first: int, last: int
     ) -> Iterator[tuple[int, list[Array]]]:
         """Yield as `read`. Raises UnreadableError; the batches before it are right."""
+        if not self._has_utf8 and any(isinstance(place, Texts) for place in places):
+            raise UnreadableError
         leaves, _ = self._leaves(root, first, last)
         step, room = self._room(len(leaves))
         before: int | None = None
@@ -350,6 +356,14 @@ class Room:
         lines: Array = everywhere[places].view(np.uint8).reshape(len(places), width)
         return lines
 
+    def holding(self, signs: bytes, places: Array) -> Array:
+        """Return those of these offsets where these bytes are."""
+        for low in range(0, len(signs), _WORD):
+            word = signs[low : low + _WORD]
+            mask = np.uint64((1 << 8 * len(word)) - 1)
+            places = places[self.eights[places + low] & mask == int.from_bytes(word, "little")]
+        return places
+
 
 @dataclass(frozen=True)
 class _Records:
@@ -364,20 +378,66 @@ class _Records:
         rows = slice(low, high)
         return _Records(self.room, self.ids[rows], self.begin[rows], self.end[rows])
 
-    def columns(self, places: Sequence[int]) -> list[tuple[int, list[Array]]]:
+    def columns(self, places: Sequence[int | Texts]) -> list[tuple[int, list[Array]]]:
         # The result has runs of rows with the same layout: the last id of each, and its columns as
         # `read` yields them.
-        wanted = set(places) - {ID}
+        wanted = {_number(place): place for place in places if place != ID}
         count = max(wanted, default=-1) + 1
         tops = _tops(self, count)
         runs, differing = _runs(tops, count)
         several = []
         for low, high in runs:
             rows = self.part(low, high)
-            numbers = dict(_numbers(rows, tops[low:high], count, wanted, differing))
-            columns = [numbers.get(place, rows.ids) for place in places]
+            found = dict(_columns(rows, tops[low:high], count, wanted, differing))
+            columns = [found.get(_number(place), rows.ids) for place in places]
             several.append((int(rows.ids[-1]), columns))
         return several
+
+
+@dataclass(frozen=True)
+class Texts:
+    """The column at a place, of texts that `number` numbers.
+
+    Of a text that holds a separator only what is up to the first one's end counts. `number` takes where
+    each text begins in some bytes, with the end of the last, and the bytes.
+    """
+
+    place: int
+    separators: Sequence[bytes]
+    number: Callable[[Array, Array], Array]
+
+    def numbers(self, records: _Records, begin: Array, kinds: Array) -> Array:
+        """Return the number of each row's text, MISSING for null; raise where there is something else."""
+        room, present, end = records.room, kinds != 0, begin + _lengths(kinds)
+        is_text = (kinds >= _SHORTEST_TEXT) & (kinds & 1 == 1) & (end <= records.end)
+        if not (is_text | ~present).all():
+            raise UnreadableError
+        begin = begin[present]
+        lengths = self._ends(room, begin, end[present]) - begin
+        edges = np.concatenate(([0], np.cumsum(lengths)))
+        data = room.bytes[np.repeat(begin - edges[:-1], lengths) + np.arange(edges[-1])]
+        numbers = self.number(edges.astype(np.int32), data)
+        if present.all():
+            return numbers
+        every = np.full(len(present), MISSING)
+        every[present] = numbers
+        return every
+
+    def _ends(self, room: Room, begin: Array, end: Array) -> Array:
+        first, last = end.copy(), end
+        for sign, several in groupby(self.separators, lambda separator: separator[0]):
+            places = np.flatnonzero(room.bytes[:-_SLACK] == sign)
+            for separator in several:
+                at = room.holding(separator, places)
+                found = np.append(at, len(room.bytes))[np.searchsorted(at, begin)]
+                earlier = (found + len(separator) <= end) & (found < first)
+                first = np.where(earlier, found, first)
+                last = np.where(earlier, found + len(separator), last)
+        return last
+
+
+def _number(place: int | Texts) -> int:
+    return place.place if isinstance(place, Texts) else place
 
 
 def repeated(value: int, count: int) -> Array:
@@ -406,32 +466,50 @@ def _runs(tops: Array, count: int) -> tuple[list[tuple[int, int]], list[int]]:
     return [(0, len(tops))], [place for place, bits in enumerate(differences) if bits]
 
 
-def _numbers(
-    records: _Records, tops: Array, count: int, wanted: Set[int], differing: Sequence[int]
+def _columns(
+    records: _Records,
+    tops: Array,
+    count: int,
+    wanted: Mapping[int, int | Texts],
+    differing: Sequence[int],
 ) -> Iterator[tuple[int, Array]]:
     header, first = tops[:, 0], tops[0].tolist()
-    # A longer header has varints for lengths; a shorter one leaves out columns that were added later.
+    # A shorter header leaves out columns that were added later.
     if not count < int(header.min()) <= int(header.max()) < _LONG_HEADER:
         raise UnreadableError
     # A value is `at` bytes behind a base. As long as that is a record's begin, it is in `tops`.
     base, at, in_tops = records.begin, first[0], True
     if 0 in differing:
         base, at, in_tops = base + header, 0, False
+    # By how many bytes types are behind their places, because some before them take two.
+    shift: Array | None = None
     for place in range(count):
-        if 1 + place in differing:
-            kinds = _sound(tops[:, 1 + place].copy())
-            base = base + at
-            lengths = _LENGTHS.take(kinds)
-            if place in wanted:
+        asked = wanted.get(place)
+        if shift is not None or 1 + place in differing or first[1 + place] >= _LONG_TYPES:
+            if shift is None:
+                kinds = tops[:, 1 + place].copy()
+            else:
+                kinds = records.room.bytes[records.begin + (1 + place) + shift]
+            if (kinds >= _LONG_TYPES).any():
+                kinds, shift = _long_kinds(records, kinds, 1 + place, shift)
+            _check_kinds(kinds)
+            base, at, in_tops = base + at, 0, False
+            lengths = _lengths(kinds)
+            if shift is not None and (base + lengths > records.end).any():
+                raise UnreadableError
+            if isinstance(asked, Texts):
+                yield place, asked.numbers(records, base, kinds)
+            elif asked is not None:
                 yield place, _mixed(records.room, base, kinds, lengths)
             base += lengths
-            at, in_tops = 0, False
         else:
             kind = first[1 + place]
-            if kind >= _LONG_TYPES or kind in _UNUSED_TYPES:
+            if kind in _UNUSED_TYPES:
                 raise UnreadableError
-            if place not in wanted:
+            if asked is None:
                 pass
+            elif isinstance(asked, Texts):
+                yield place, asked.numbers(records, base + at, repeated(kind, len(base)))
             elif kind > _LARGEST_NUMBER and kind not in (_ZERO, _ONE):
                 raise UnreadableError
             elif not _BYTES[kind]:
@@ -444,13 +522,34 @@ def _numbers(
             at += _BYTES[kind]
     if (base + at > records.end).any():
         raise UnreadableError
-
-
-def _sound(kinds: Array) -> Array:
-    most, (low, high) = int(kinds.max()), _UNUSED_TYPES
-    if most >= _LONG_TYPES or (most >= low and ((kinds == low) | (kinds == high)).any()):
+    if shift is not None and (1 + count + shift > header).any():
         raise UnreadableError
-    return kinds
+
+
+def _long_kinds(
+    records: _Records, kinds: Array, at: int, shift: Array | None
+) -> tuple[Array, Array]:
+    # The types whose first bytes these are, where some take two, and by how many bytes the next are
+    # behind their places.
+    before = np.zeros(len(kinds), np.int64) if shift is None else shift
+    long = kinds >= _LONG_TYPES
+    second = records.room.bytes[records.begin + at + 1 + before]
+    if (long & (second >= 128)).any():
+        raise UnreadableError
+    kinds = kinds.astype(np.int64)
+    return np.where(long, (kinds & 127) << 7 | second, kinds), before + long
+
+
+def _check_kinds(kinds: Array) -> None:
+    low, high = _UNUSED_TYPES
+    if int(kinds.max()) >= low and ((kinds == low) | (kinds == high)).any():
+        raise UnreadableError
+
+
+def _lengths(kinds: Array) -> Array:
+    if int(kinds.max(initial=0)) < _LONG_TYPES:
+        return _LENGTHS.take(kinds)
+    return np.where(kinds < 12, _LENGTHS.take(kinds, mode="clip"), kinds - 12 >> 1)
 
 
 def _of_equal_length(lines: Array, at: int, length: int) -> Array:
