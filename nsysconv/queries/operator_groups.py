@@ -13,7 +13,7 @@ from nsysconv.facts import Fact
 from nsysconv.report import MISSING, Column, Unit
 from nsysconv.timeline.arrays import Array, factorize
 from nsysconv.timeline.modules import module_calls
-from nsysconv.timeline.nesting import Paths, Tree, levels, path_texts
+from nsysconv.timeline.nesting import Paths, Tree, path_texts
 from nsysconv.timeline.operator_calls import OperatorCalls, arguments
 from nsysconv.timeline.operator_stacks import stacks
 from nsysconv.timeline.range_names import group_name
@@ -119,7 +119,7 @@ def _subtree(calls: OperatorCalls, shown: Array) -> Tree:
     place = np.full(len(calls.parent) + 1, -1)
     place[shown] = np.arange(len(shown))
     parent = place[calls.parent[shown]]
-    return Tree(calls.spans.take(shown), parent, levels(parent))
+    return Tree(calls.spans.take(shown), parent)
 
 
 def _shapes(timeline: Timeline, calls: OperatorCalls, _: int) -> Numbered:

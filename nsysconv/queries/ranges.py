@@ -199,19 +199,8 @@ def _spans(timeline: Timeline, range_names: str, *, operators_too: bool) -> Span
     operator_spans = shown_operators(timeline, range_names)
     operator_spans = operator_spans.take(operator_spans.kind == OPERATOR)
     # A range and an operator of one name are one path.
-    numbers = {text: number for number, text in enumerate(spans.names)}
-    number = [numbers.setdefault(text, len(numbers)) for text in operator_spans.names]
-    return Spans(
-        start=np.concatenate((spans.start, operator_spans.start)),
-        end=np.concatenate((spans.end, operator_spans.end)),
-        pid=np.concatenate((spans.pid, operator_spans.pid)),
-        tid=np.concatenate((spans.tid, operator_spans.tid)),
-        kind=np.concatenate((spans.kind, np.full(len(operator_spans), _CALLED))),
-        domain=np.concatenate((spans.domain, operator_spans.domain)),
-        row=np.concatenate((spans.row, operator_spans.row)),
-        name=np.concatenate((spans.name, np.array(number, np.int64)[operator_spans.name])),
-        names=tuple(numbers),
-    )
+    called = np.broadcast_to(np.int64(_CALLED), len(operator_spans))
+    return spans.followed_by(replace(operator_spans, kind=called))
 
 
 def _on_gpu(

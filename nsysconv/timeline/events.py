@@ -199,6 +199,20 @@ class Spans(Columns):
     name: Array
     names: tuple[str, ...]
 
+    def followed_by(self, other: Spans) -> Spans:
+        """Return these, then the others; equal names are one."""
+        numbers: dict[str, int] = {}
+        names = [
+            take(
+                np.array([numbers.setdefault(t, len(numbers)) for t in one.names], np.int32),
+                one.name,
+            )
+            for one in (self, other)
+        ]
+        columns = ("start", "end", "pid", "tid", "kind", "domain", "row")
+        both = {each: concatenate((getattr(self, each), getattr(other, each))) for each in columns}
+        return Spans(**both, name=concatenate(names), names=tuple(numbers))
+
 
 @dataclass(frozen=True)
 class ApiCalls(Columns):

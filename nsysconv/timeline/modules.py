@@ -16,7 +16,6 @@ from nsysconv.timeline.nesting import (
     build_tree,
     covered,
     innermost_of,
-    levels,
     without_crossing,
 )
 from nsysconv.timeline.operator_calls import API_CALL, OperatorCalls
@@ -73,17 +72,7 @@ def module_calls(timeline: Timeline, calls: OperatorCalls) -> ModuleCalls:
     modules, spans = module_spans(timeline), calls.spans
     count = len(modules)
     # A module before the operator that begins and ends with it.
-    both = Spans(
-        start=np.concatenate((modules.start, spans.start)),
-        end=np.concatenate((modules.end, spans.end)),
-        pid=np.concatenate((modules.pid, spans.pid)),
-        tid=np.concatenate((modules.tid, spans.tid)),
-        kind=np.concatenate((modules.kind, spans.kind)),
-        domain=np.concatenate((modules.domain, spans.domain)),
-        row=np.arange(count + len(spans)),
-        name=np.concatenate((modules.name, spans.name + len(modules.names))),
-        names=(*modules.names, *spans.names),
-    )
+    both = replace(modules.followed_by(spans), row=np.arange(count + len(spans)))
     combined = without_crossing(build_tree(both))
     is_module = combined.spans.row < count
     inner = innermost_of(combined.parent, is_module)
@@ -99,7 +88,7 @@ def module_calls(timeline: Timeline, calls: OperatorCalls) -> ModuleCalls:
     number = np.full(len(combined) + 1, -1)
     number[places] = np.arange(count)
     parent = number[outer[places]]
-    tree = Tree(_marked(modules.take(combined.spans.row[places]), again), parent, levels(parent))
+    tree = Tree(_marked(modules.take(combined.spans.row[places]), again), parent)
     of_node = np.full(len(spans), -1)
     of_node[nodes] = number[inner[~is_module]]
     is_row = np.zeros(len(combined), bool)

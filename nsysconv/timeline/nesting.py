@@ -11,7 +11,7 @@ import numpy as np
 
 from nsysconv.notes import Note, Severity
 from nsysconv.threads import cached_property
-from nsysconv.timeline.arrays import Array, batches, by_group, counts, factorize, sums
+from nsysconv.timeline.arrays import Array, batches, by_group, counts, factorize, indices, sums
 from nsysconv.timeline.events import Spans, number_threads
 from nsysconv.timeline.intervals import MAX_LEVELS, expand_ranges, grouped_measure, parents, union
 
@@ -21,17 +21,20 @@ class Tree:
     """Spans thread by thread, each thread's by start, the longest first: a parent is before its children.
 
     `parent` is the place in `spans` of the innermost one of its thread that holds a span's start, -1
-    for none; `level` counts them all, 0 for the outermost. A span that crosses the end of its parent, as
-    those of two domains may, counts as inside it.
+    for none. A span that crosses the end of its parent, as those of two domains may, counts as inside it.
     """
 
     spans: Spans
     parent: Array
-    level: Array
 
     def __len__(self) -> int:
         """Return the number of rows."""
         return len(self.parent)
+
+    @cached_property
+    def level(self) -> Array:
+        """Return in how many each lies, 0 for the outermost."""
+        return levels(self.parent)
 
     @cached_property
     def child_count(self) -> Array:
@@ -138,7 +141,7 @@ def _one_by_one(parent: Array, level: Array, names: Array) -> tuple[Array, Array
 def build_tree(spans: Spans, apart: Array | None = None) -> Tree:
     """Return the spans as a tree per thread; each span of the mask `apart` is a root without children."""
     apart = np.zeros(len(spans), bool) if apart is None else apart
-    nesting, alone = np.flatnonzero(~apart), np.flatnonzero(apart)
+    nesting, alone = indices(~apart), indices(apart)
     order, parent = [], []
     thread, threads = number_threads(spans.pid[nesting], spans.tid[nesting])
     before = 0
@@ -151,7 +154,7 @@ def build_tree(spans: Spans, apart: Array | None = None) -> Tree:
         parent.append(np.where(inside >= 0, inside + before, -1))
         before += len(members)
     parent_of = np.concatenate((*parent, np.full(len(alone), -1)))
-    return Tree(spans.take(np.concatenate((*order, alone))), parent_of, levels(parent_of))
+    return Tree(spans.take(np.concatenate((*order, alone))), parent_of)
 
 
 def without_crossing(tree: Tree) -> Tree:
@@ -172,7 +175,7 @@ def without_crossing(tree: Tree) -> Tree:
             parent[places] = _open_ones(
                 places.tolist(), spans.end[places].tolist(), spans.start[places].tolist()
             )
-    return Tree(spans, parent, levels(parent))
+    return Tree(spans, parent)
 
 
 def _open_ones(places: list[int], ends: list[int], starts: list[int]) -> list[int]:

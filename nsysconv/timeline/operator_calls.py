@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from nsysconv.timeline.annotations import (
     ranges,
     which_named,
 )
-from nsysconv.timeline.arrays import Array, by_group, counts, factorize, sums, take
+from nsysconv.timeline.arrays import Array, by_group, counts, factorize, indices, sums, take
 from nsysconv.timeline.events import OpKind, Spans
 from nsysconv.timeline.intervals import innermost
 from nsysconv.timeline.kernel_categories import YES, eligible, tensor_core_use
@@ -30,7 +30,7 @@ from nsysconv.timeline.nesting import (
     levels,
     without_crossing,
 )
-from nsysconv.timeline.range_names import group_name, split_name
+from nsysconv.timeline.range_names import group_spans, split_name
 from nsysconv.timeline.timeline import Timeline, cached_whole
 
 ANNOTATION, CALLED, API_CALL, FUNCTION = range(4)
@@ -47,8 +47,8 @@ _UTILITIES = frozenset(
         "aten::_version",
     )
 )
-# All API calls have this name, because nothing here depends on their names.
-_NO_NAME = ""
+# All API calls have this name, which no operator has, because nothing here depends on their names.
+_NO_NAME = "\0"
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class OperatorCalls:
     `holder` the innermost node, which may be an API call; -1 for none. Left out are a call that is all
     that a call of the same name holds, and an API call directly in another: what they hold lies in that.
     `spans` are all of them, operators with the names of their groups; `kept` says which are nodes.
-    `operator_row` is the row of the table `operator`, `range_place` the place in `ranges`, -1 for none.
+    A node's row is a call's place in `calls`, a range's in `ranges`, or -1 less the row of `operator`.
     `asked` are the annotations and functions that were asked for.
     """
 
@@ -67,11 +67,19 @@ class OperatorCalls:
     parent: Array
     holder: Array
     kept: Array
-    operator_row: Array
-    range_place: Array
     asked: tuple[bool, bool]
     node_of_call: Array
     """Per API call the innermost operator, range or function that it lies in, -1 for none."""
+
+    @cached_property
+    def operator_row(self) -> Array:
+        """Return the row of the table `operator` that each node is, -1 for none."""
+        return np.where(self.spans.row < 0, -1 - self.spans.row, -1)
+
+    @cached_property
+    def range_place(self) -> Array:
+        """Return the place in `ranges` of each node, -1 for what is none."""
+        return np.where(self.spans.kind == API_CALL, -1, np.maximum(self.spans.row, -1))
 
     @property
     def rows(self) -> Array:
@@ -147,27 +155,24 @@ def operator_calls(
     writes (`aten::mm, seq = 7, op_id = 12, sizes = [[2, 3], [3, 4]]`). `annotations`: other ranges of
     threads are nodes, too; `functions`: so are Python functions.
     """
-    found = _nodes(timeline, annotations, functions)
     calls = timeline.calls
-    own_thread = calls.on_a_thread(np.arange(len(calls)))
-    inner = np.flatnonzero(own_thread)
-    pids, tids = (
-        np.array(column, np.int64) for column in zip(*(calls.threads or [(0, 0)]), strict=True)
+    row = indices(calls.on_a_thread(np.arange(len(calls))))
+    pids, tids = np.array(calls.threads or [(0, 0)], np.int64).T
+    thread, zero = take(calls.thread, row), np.broadcast_to(np.int8(0), len(row))
+    inner = Spans(
+        start=take(calls.start, row),
+        end=take(calls.end, row),
+        pid=take(pids, thread),
+        tid=take(tids, thread),
+        kind=np.broadcast_to(np.int8(API_CALL), len(row)),
+        domain=zero,
+        row=row,
+        name=zero,
+        names=(_NO_NAME,),
     )
-    thread = take(calls.thread, inner)
-    no_name = np.zeros(len(inner), np.int64)
-    nodes = Spans(
-        start=np.concatenate((found.start, take(calls.start, inner))),
-        end=np.concatenate((found.end, take(calls.end, inner))),
-        pid=np.concatenate((found.pid, pids[thread])),
-        tid=np.concatenate((found.tid, tids[thread])),
-        kind=np.concatenate((found.kind, np.full(len(inner), API_CALL, np.int64))),
-        domain=np.concatenate((found.domain, no_name)),
-        row=np.concatenate((np.arange(len(found)), inner)),
-        name=np.concatenate((found.name, no_name + len(found.names))),
-        names=(*found.names, _NO_NAME),
-    )
+    nodes = _nodes(timeline, annotations, functions).followed_by(inner)
     tree = without_crossing(build_tree(nodes))
+    del nodes, inner  # which take as much memory again
     spans = tree.spans
     is_call = spans.kind == API_CALL
     kept = _without_doubles(tree, is_call)
@@ -175,18 +180,10 @@ def operator_calls(
         np.append(innermost_of(tree.parent, mask), -1)[tree.parent]
         for mask in (kept, kept & ~is_call)
     )
-    operator_row, range_place = np.full((2, len(spans)), -1)
-    which = spans.row[~is_call]
-    operator_row[~is_call], range_place[~is_call] = (
-        found.operator_row[which],
-        found.range_place[which],
-    )
     node_of_call = np.full(len(calls), -1)
     node_of_call[spans.row[is_call]] = parent[is_call]
     asked = annotations, functions
-    return OperatorCalls(
-        spans, parent, holder, kept, operator_row, range_place, asked, node_of_call
-    )
+    return OperatorCalls(spans, parent, holder, kept, asked, node_of_call)
 
 
 @dataclass(frozen=True)
@@ -288,46 +285,22 @@ def _without_doubles(tree: Tree, is_call: Array) -> Array:
     return kept
 
 
-@dataclass(frozen=True)
-class _Named(Spans):
-    operator_row: Array
-    range_place: Array
-
-
-def _nodes(timeline: Timeline, annotations: bool, functions: bool) -> _Named:
-    # The nodes are operators and, on request, ranges and functions. The latter come first, because they
+def _nodes(timeline: Timeline, annotations: bool, functions: bool) -> Spans:
+    # The nodes are operators and, on request, ranges and functions. Ranges come first, because they
     # are outer if both begin and end together.
-    numbers: dict[str, int] = {}
     around = ranges(timeline)
-    of_range = [numbers.setdefault(group_name(text), len(numbers)) for text in around.names]
     own = np.array([text not in _UTILITIES for text in around.names], bool)
-    place = np.flatnonzero(
-        (around.kind == PUSH_POP) & own[around.name] & (around.called | annotations)
-    )
-    around = around.take(place)
+    place = indices((around.kind == PUSH_POP) & own[around.name] & (around.called | annotations))
+    kind = np.where(take(around.called, place), np.int8(CALLED), np.int8(ANNOTATION))
+    of_ranges = replace(group_spans(around.take(place)), kind=kind, row=place)
     run = operators(timeline)
     is_row = run.kind == OPERATOR
     if functions:
         is_row |= run.kind == PYTHON_FUNCTION
     run = run.take(is_row & ~which_named(run, _UTILITIES.__contains__))
-    of_row = [numbers.setdefault(group_name(text), len(numbers)) for text in run.names]
-    kind = np.where(run.kind == PYTHON_FUNCTION, FUNCTION, CALLED)
+    kind = np.where(run.kind == PYTHON_FUNCTION, np.int8(FUNCTION), np.int8(CALLED))
+    found = of_ranges.followed_by(replace(group_spans(run), kind=kind, row=-1 - run.row))
     # Functions come before the operators that they call.
-    found = _Named(
-        start=np.concatenate((around.start, run.start)),
-        end=np.concatenate((around.end, run.end)),
-        pid=np.concatenate((around.pid, run.pid)),
-        tid=np.concatenate((around.tid, run.tid)),
-        kind=np.concatenate((np.where(around.called, CALLED, ANNOTATION), kind)),
-        domain=np.concatenate((around.domain, run.domain)),
-        row=np.concatenate((around.row, run.row)),
-        name=np.concatenate(
-            (np.array(of_range, np.int64)[around.name], np.array(of_row, np.int64)[run.name])
-        ),
-        names=tuple(numbers),
-        operator_row=np.concatenate((np.full(len(around), -1), run.row)),
-        range_place=np.concatenate((place, np.full(len(run), -1))),
-    )
     return found.take(np.argsort(found.kind != FUNCTION, kind="stable")) if functions else found
 
 

@@ -138,14 +138,13 @@ def _by_containment(tree: Tree) -> Tree:
     crossing = inside[spans.end[inside] > spans.end[tree.parent[inside]]]
     if not len(crossing):
         return tree
-    parent, level = tree.parent.copy(), tree.level.copy()
+    parent = tree.parent.copy()
     thread = number_threads(spans.pid, spans.tid)[0]
     for places in by_thread(spans).values():
         if np.isin(thread[places[0]], thread[crossing]):
             around = _shortest_around(spans.start[places], spans.end[places])
             parent[places] = np.where(around >= 0, places[around], -1)
-            level[places] = _levels(around.tolist())
-    return Tree(spans, parent, level)
+    return Tree(spans, parent)
 
 
 def _shortest_around(start: Array, end: Array) -> Array:
@@ -170,10 +169,3 @@ def _shortest_around(start: Array, end: Array) -> Array:
             least[node] = min(least[node], entry)
             node += node & -node
     return np.array(around, np.int64)
-
-
-def _levels(parents: list[int]) -> list[int]:
-    levels: list[int] = []
-    for parent in parents:
-        levels.append(levels[parent] + 1 if parent >= 0 else 0)
-    return levels
