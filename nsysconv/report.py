@@ -332,21 +332,24 @@ def edges_and_data(column: pa.Array) -> tuple[np.ndarray, pa.Buffer]:
     return starts, pa.py_buffer(b"") if data is None else data
 
 
-def number_beginnings(column: pa.Array, ends: np.ndarray) -> tuple[np.ndarray, pa.Array]:
-    """Return the number of each text's beginning, which ends there in the data, and all that differ.
+def text_parts(column: pa.Array, begin: np.ndarray, end: np.ndarray) -> pa.Array:
+    """Return what of each text lies between these places in the column's data, every other one.
 
-    The same bytes are cut anew, and none is copied: beginnings and what was taken off alternate, 2n texts
-    of which every other one is null.
+    No byte is copied: the parts, and as nulls what lies between them, alternate.
     """
-    edges, data = edges_and_data(column)
-    alternating = np.append(np.stack([edges[:-1], ends], axis=1).ravel(), edges[-1:]).astype(
-        np.int32
+    _, data = edges_and_data(column)
+    alternating = np.append(np.stack([begin, end], axis=1).ravel(), end[-1:]).astype(np.int32)
+    every_other = np.full(len(end) // 4 + 1, 0b01010101, np.uint8)
+    return pa.Array.from_buffers(
+        column.type, 2 * len(end), [pa.py_buffer(every_other), pa.py_buffer(alternating), data]
     )
-    every_other = np.full(len(ends) // 4 + 1, 0b01010101, np.uint8)
-    texts = pa.Array.from_buffers(
-        column.type, 2 * len(ends), [pa.py_buffer(every_other), pa.py_buffer(alternating), data]
-    )
-    encoded = texts.dictionary_encode()
+
+
+def number_parts(
+    column: pa.Array, begin: np.ndarray, end: np.ndarray
+) -> tuple[np.ndarray, pa.Array]:
+    """Return the number of each text's part between these places in the data, and all that differ."""
+    encoded = text_parts(column, begin, end).dictionary_encode()
     numbers: np.ndarray = values_of(encoded.indices, -1)[::2]
     return numbers, encoded.dictionary
 

@@ -20,7 +20,7 @@ from test_page_reader import BATCH_BYTES, hurt, opened, table, tree
 
 import nsysconv
 from nsysconv.report import MISSING
-from nsysconv.store.connection import NumberedTexts
+from nsysconv.store.connection import NumberedTexts, TextPart
 from nsysconv.store.sqlite import page_reader
 from nsysconv.store.sqlite.page_reader import ID, Texts
 from nsysconv.store.sqlite.page_reader.pages import UnreadableError
@@ -31,11 +31,13 @@ SEPARATORS = [", seq = ", ", stashed seq = ", " | ", "= =", "é"]
 WORDS = ["aten::view", "a", " ", "é", "=", ",", " |", "\0", "x" * 57, "y" * 9000, *SEPARATORS]
 PIECES = st.lists(st.sampled_from(WORDS), max_size=5).map("".join)
 # Not to be read as texts: real numbers stay what they are, and blobs.
+INTEGERS = st.integers(-(2**63), 2**63 - 1)
 ODD = st.sampled_from([bytes(3), bytes(70)])
 
 
-def cut(text: str, separators: Sequence[str]) -> str:
-    """A text up to the end of the first separator, the first listed of those at one place."""
+def cut(text: str, separators: Sequence[str], after: str) -> str:
+    """What follows `after`, up to the end of the first separator; at one place, of the first listed."""
+    text = text.partition(after)[2] if after else text
     found = [(text.find(each), n, each) for n, each in enumerate(separators) if each in text]
     if not found:
         return text
@@ -44,13 +46,14 @@ def cut(text: str, separators: Sequence[str]) -> str:
 
 
 def read(
-    content: bytes, root: int, place: int, separators: Sequence[str] = ()
+    content: bytes, root: int, place: int, separators: Sequence[str] = (), after: str = ""
 ) -> tuple[list[str | None], list[int], bool]:
     """The texts, the ids, and whether all of the rows came."""
-    found, ids, numbers = NumberedTexts(separators), list[int](), list[int]()
+    found, ids, numbers = NumberedTexts(), list[int](), list[int]()
     whole = True
     with opened(content) as file:
-        column = Texts(place, found.separators, found.numbers_of_bytes)
+        signs = [separator.encode() for separator in separators]
+        column = Texts(place, found.numbers_of_bytes, signs, after.encode())
         try:
             for _, (some, values) in file.rows(root, [ID, column], -(2**63), 2**63 - 1):
                 ids += some.tolist()
@@ -63,11 +66,12 @@ def read(
 
 RECIPES = st.builds(
     SimpleNamespace,
-    rows=st.lists(st.tuples(st.none() | PIECES, PIECES | ODD | st.none() | st.integers(), PIECES),
+    rows=st.lists(st.tuples(st.none() | PIECES, PIECES | ODD | st.none() | INTEGERS, PIECES),
                   min_size=1, max_size=60),
     repeats=st.sampled_from([1, 3, 40]),
     size=st.sampled_from([512, 4096, 65_536]),
     separators=st.lists(st.sampled_from(SEPARATORS), unique=True),
+    after=st.sampled_from(["", *SEPARATORS]),
     batch=st.sampled_from([1, 1 << 19]),
 )  # fmt: skip
 
@@ -81,10 +85,11 @@ def test_texts_are_sqlites_or_sqlite_is_asked(recipe: Any) -> None:
     with MonkeyPatch.context() as patch:
         patch.setattr(BATCH_BYTES, recipe.batch)
         for place in range(3):
-            texts, ids, whole = read(content, root, place, recipe.separators)
+            texts, ids, whole = read(content, root, place, recipe.separators, recipe.after)
             wanted = [found[id_][place] for id_ in ids]
             assert texts == [
-                None if text is None else cut(text, recipe.separators) for text in wanted
+                None if text is None else cut(text, recipe.separators, recipe.after)
+                for text in wanted
             ]
             fits = all(sum(len(str(v).encode()) + 4 for v in row if v) < 400 for row in rows)
             odd = any(isinstance(row[place], bytes) for row in rows)
@@ -168,12 +173,12 @@ def test_texts_of_ranges_are_those_of_a_select(
         import_file(NSYS / source, path)
     with nsysconv.open(path) as opened:
         profile = opened.timeline.profile
-        found = profile.texts("range", "text", separators=("=",))
+        found = profile.texts("range", "text", part=TextPart(("=",)))
         assert from_pages
         from_pages.clear()
         with MonkeyPatch.context() as patch:
             patch.setattr(page_reader, "WORTH_ROWS", 1 << 60)
-            asked = profile.texts("range", "text", separators=("=",))
+            asked = profile.texts("range", "text", part=TextPart(("=",)))
         assert not from_pages
     assert found.ids.tolist() == asked.ids.tolist() != []
     assert [found.texts[n] for n in found.numbers] == [asked.texts[n] for n in asked.numbers]

@@ -1,4 +1,4 @@
-"""Texts of rows, many at once and one by one, whole and up to a separator."""
+"""Texts of rows, many at once and one by one, and parts of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from small_store import Range, opened
 
 from nsysconv.store import connection
-from nsysconv.timeline.range_names import SEPARATORS, split_name
+from nsysconv.store.connection import WHOLE, TextPart
+from nsysconv.timeline.range_names import SEPARATORS, SIZES, split_name
 
 PIECES = st.sampled_from(["aten::mm", "é", ",", " ", "op_id = ", "7", "\n", *SEPARATORS])
 TEXTS = st.lists(st.lists(PIECES, max_size=6).map("".join), min_size=1, max_size=8)
@@ -20,16 +21,28 @@ def _beginning(text: str) -> str:
     return text[: min(found)[0] + len(min(found)[1])] if found else text
 
 
+def _argument(text: str) -> str:
+    """What follows the first of these, nothing without it."""
+    return _beginning(text[text.find(SIZES) + len(SIZES) :]) if SIZES in text else ""
+
+
+PARTS = {
+    WHOLE: str, TextPart(SEPARATORS): _beginning, TextPart(SEPARATORS, SIZES): _argument,
+    TextPart(after=SIZES): lambda text: text.partition(SIZES)[2],
+}  # fmt: skip
+
+
 @pytest.mark.parametrize("in_python", [0, 1000], ids=["many", "few"])
 @given(TEXTS)
 @example(["aten::mm, seq = 1, op_id = 2", "aten::mm, op_id = 3", "aten::mm", "x, y, sizes = []", ""])
-def test_texts_up_to_the_first_separator(in_python: int, texts: list[str]) -> None:
+@example(["mm, sizes = [[1], [2]], input_op_ids = 3", ", sizes = , sizes = 4", "mm, sizes =", " 5"])
+def test_parts_of_texts(in_python: int, texts: list[str]) -> None:
     rows = [Range(number, number + 1, text) for number, text in enumerate(texts)]
     with pytest.MonkeyPatch.context() as patch, opened(*rows) as profile:
         patch.setattr(connection, "_FEW_TEXTS", in_python)
-        for separators, wanted in (((), texts), (SEPARATORS, list(map(_beginning, texts)))):
-            found = profile.timeline.profile.texts("range", "text", separators=separators)
-            assert [found.texts[number] for number in found.numbers] == wanted
+        for part, slow in PARTS.items():
+            found = profile.timeline.profile.texts("range", "text", part=part)
+            assert [found.texts[number] for number in found.numbers] == list(map(slow, texts))
             assert len(set(found.texts)) == len(found.texts)
             assert (found.ids[1:] > found.ids[:-1]).all()
 

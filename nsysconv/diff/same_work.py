@@ -21,7 +21,7 @@ from nsysconv.notes import Note, Severity
 from nsysconv.report import MISSING, Column, Report, Unit, human
 from nsysconv.timeline.annotations import exact_ranges, operators
 from nsysconv.timeline.arrays import Array, counts, factorize, sums
-from nsysconv.timeline.range_names import group_name, split_name
+from nsysconv.timeline.range_names import SIZES, argument, group_name
 from nsysconv.timeline.timeline import Timeline
 
 # What differs by a smaller share is that of a program that does not do the same every time.
@@ -202,9 +202,9 @@ def _inputs(timeline: Timeline, named: Iterable[tuple[str, int]]) -> Amounts:
         for name, shape, count in zip(names.tolist(), shapes.tolist(), often, strict=True):
             _add_inputs(found, group_name(texts[name]), texts[shape], count)
     for text, count in named:
-        name = split_name(text)
-        if name.sizes is not None:
-            _add_inputs(found, group_name(name.name), name.sizes, count)
+        sizes = argument(text, SIZES)
+        if sizes is not None:
+            _add_inputs(found, group_name(text), sizes, count)
     return found
 
 

@@ -14,7 +14,7 @@ from nsysconv.report import MISSING, Column, Unit
 from nsysconv.timeline.arrays import Array, factorize
 from nsysconv.timeline.modules import module_calls
 from nsysconv.timeline.nesting import Paths, Tree, path_texts
-from nsysconv.timeline.operator_calls import OperatorCalls, arguments
+from nsysconv.timeline.operator_calls import OperatorCalls, input_shapes
 from nsysconv.timeline.operator_stacks import stacks
 from nsysconv.timeline.range_names import group_name
 from nsysconv.timeline.timeline import Timeline
@@ -123,10 +123,10 @@ def _subtree(calls: OperatorCalls, shown: Array) -> Tree:
 
 
 def _shapes(timeline: Timeline, calls: OperatorCalls, _: int) -> Numbered:
-    given = arguments(timeline, calls)
-    if not given.shape_texts:
+    shapes, texts = input_shapes(timeline, calls.asked)
+    if not texts:
         raise not_recorded(timeline, "operators:by=shapes", Fact.INPUT_SHAPES)
-    return given.shapes, given.shape_texts
+    return shapes, texts
 
 
 def _modules(timeline: Timeline, calls: OperatorCalls, _: int) -> Numbered:

@@ -31,7 +31,7 @@ from nsysconv.timeline.flop import (
     time_of_calls,
     uncounted,
 )
-from nsysconv.timeline.operator_calls import OperatorCalls, arguments, operator_calls
+from nsysconv.timeline.operator_calls import OperatorCalls, input_shapes, operator_calls
 from nsysconv.timeline.peaks import KINDS, Peaks, common_peaks, kinds_of_calls
 from nsysconv.timeline.timeline import Timeline
 
@@ -161,12 +161,12 @@ def rates(timeline: Timeline, request: Request) -> Result:
     Of calls whose operations are known. Raises NotRecorded where no shapes are.
     """
     calls = operator_calls(timeline)
-    given = arguments(timeline, calls)
-    if not given.shape_texts:
+    shapes_of_calls, shape_texts = input_shapes(timeline, calls.asked)
+    if not shape_texts:
         raise not_recorded(timeline, "operators:rates", Fact.INPUT_SHAPES)
     flop = flop_of_calls(timeline, calls)
     shown = np.flatnonzero((flop != MISSING) & timeline.holds(calls.spans))
-    name, shapes = calls.spans.name[shown], given.shapes[shown]
+    name, shapes = calls.spans.name[shown], shapes_of_calls[shown]
     types, type_texts = _types(timeline, calls)
     group, (names, shape_numbers, type_numbers) = factorize(name, shapes, types[shown])
     count = len(names)
@@ -176,7 +176,7 @@ def rates(timeline: Timeline, request: Request) -> Result:
     values: dict[str, Any] = {
         "rank": ranks_by_group(timeline, calls.spans.pid[shown], group, count),
         "name": [calls.spans.names[i] for i in names.tolist()],
-        "shapes": [given.shape_texts[i] for i in shape_numbers.tolist()],
+        "shapes": [shape_texts[i] for i in shape_numbers.tolist()],
         "types": [None if i == MISSING else type_texts[i] for i in type_numbers.tolist()],
         "call_count": counts(group, count),
         **work.by_group(group, count),

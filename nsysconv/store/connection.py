@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -22,7 +23,14 @@ from sqlalchemy.sql import visitors
 
 from nsysconv import schema
 from nsysconv.errors import InputError, NsysconvError
-from nsysconv.report import Unit, array_of, edges_and_data, number_beginnings, values_of
+from nsysconv.report import (
+    Unit,
+    array_of,
+    edges_and_data,
+    number_parts,
+    text_parts,
+    values_of,
+)
 from nsysconv.threads import Threads
 
 # An Arrow batch has so many rows. Small batches stay in the cache: 1,024 to 4,096 were the fastest of
@@ -64,29 +72,55 @@ class TextColumn:
         )
 
 
-class NumberedTexts:
-    """Texts as they come; each gets the number of the first one that is equal."""
+@dataclass(frozen=True)
+class TextPart:
+    """What is read of texts: what follows the first `after`, up to the end of the first separator.
 
-    def __init__(self, separators: Sequence[str] = ()) -> None:
-        """Begin without any; of a text only what is up to a separator's end will count."""
-        self.separators = [separator.encode() for separator in separators]
+    Nothing of a text without `after`; all that follows where there is no separator.
+    """
+
+    separators: Sequence[str] = ()
+    after: str = ""
+
+    def of(self, text: bytes) -> bytes:
+        """Return the part of one text, in UTF-8."""
+        rest = text.partition(self.after.encode())[2] if self.after else text
+        found = _any_of(tuple(self.separators)).search(rest) if self.separators else None
+        return rest[: found.end()] if found else rest
+
+
+WHOLE = TextPart()
+
+
+@cache
+def _any_of(separators: Sequence[str]) -> re.Pattern[bytes]:
+    return re.compile(b"|".join(re.escape(separator.encode()) for separator in separators))
+
+
+class NumberedTexts:
+    """Parts of texts as they come; each gets the number of the first one that is equal."""
+
+    def __init__(self, part: TextPart = WHOLE) -> None:
+        """Begin without any."""
+        self.part = part
         self._numbers_of_cells: dict[Any, int] = {}
         self._ids, self._numbers = [np.empty(0, np.int64)], [np.empty(0, np.int32)]
         self._seen = 0
 
-    def numbers(self, column: pa.Array, separators: Sequence[bytes] = ()) -> np.ndarray:
-        """Return the numbers of a batch of texts without nulls, which are cut at separators."""
+    def numbers(self, column: pa.Array, part: TextPart) -> np.ndarray:
+        """Return the numbers of parts of a batch of texts without nulls."""
         self._seen += len(column)
         numbered = _few_texts if self._seen <= _FEW_TEXTS else _many_texts
-        cells, places = numbered(column, separators)
+        cells, places = numbered(column, part)
         known = self._numbers_of_cells
         new_numbers = [known.setdefault(cell, len(known)) for cell in cells]
         return np.array(new_numbers, np.int32)[places]
 
     def numbers_of_bytes(self, edges: np.ndarray, data: np.ndarray) -> np.ndarray:
-        """Return the same of texts that begin there in bytes, the end of the last after them."""
+        """Return the numbers of parts that begin there in bytes, the end of the last after them."""
         buffers = [None, pa.py_buffer(edges), pa.py_buffer(data)]
-        return self.numbers(pa.Array.from_buffers(pa.string(), len(edges) - 1, buffers))
+        texts = pa.Array.from_buffers(pa.string(), len(edges) - 1, buffers)
+        return self.numbers(texts, WHOLE)
 
     def add(self, ids: np.ndarray, numbers: np.ndarray) -> None:
         """Append rows."""
@@ -235,7 +269,7 @@ class Connection(ABC):
                 if batch.num_rows:
                     # A copy: the driver's own batch is larger.
                     ids = _int64(batch.column(0)).astype(np.int64)
-                    found.add(ids, found.numbers(batch.column(1), found.separators))
+                    found.add(ids, found.numbers(batch.column(1), found.part))
         return found.column()
 
     def texts_without_query(
@@ -391,42 +425,39 @@ def _text(raw: bytes) -> str:
 # Each of these returns cells, texts as bytes, and where among them that of each row is.
 
 
-def _few_texts(
-    column: pa.Array, separators: Sequence[bytes]
-) -> tuple[Sequence[Any], np.ndarray | slice]:
+def _few_texts(column: pa.Array, part: TextPart) -> tuple[Sequence[Any], np.ndarray | slice]:
     if not pa.types.is_string(column.type):
         return column.to_pylist(), slice(None)
     edges, data = edges_and_data(column)
     raw = data.to_pybytes()
     cells = [raw[low:high] for low, high in pairwise(edges.tolist())]
-    if separators:
-        firsts = map(re.compile(b"|".join(map(re.escape, separators))).search, cells)
-        cells = [c[: found.end()] if found else c for c, found in zip(cells, firsts, strict=True)]
-    return cells, slice(None)
+    return (cells if part == WHOLE else list(map(part.of, cells))), slice(None)
 
 
-def _many_texts(
-    column: pa.Array, separators: Sequence[bytes]
-) -> tuple[Sequence[Any], np.ndarray | slice]:
+def _many_texts(column: pa.Array, part: TextPart) -> tuple[Sequence[Any], np.ndarray | slice]:
     # Arrow takes a tenth of the time, but to load what it needs as long as Python for 100,000 texts.
     if not pa.types.is_string(column.type):
-        return _few_texts(column, separators)
-    numbers, differing = number_beginnings(column, _ends(column, separators))
-    return _few_texts(differing, ())[0], numbers
+        return _few_texts(column, part)
+    edges, _ = edges_and_data(column)
+    begin, end = edges[:-1], edges[1:]
+    if part.after:
+        begin = _ends(column, begin, end, [part.after])
+    end = _ends(column, begin, end, part.separators)
+    numbers, differing = number_parts(column, begin, end)
+    return _few_texts(differing, WHOLE)[0], numbers
 
 
-def _ends(column: pa.Array, separators: Sequence[bytes]) -> np.ndarray:
-    # Where in the column's data each text ends, or the first separator in it.
+def _ends(column: pa.Array, begin: np.ndarray, end: np.ndarray, signs: Sequence[str]) -> np.ndarray:
+    # Where the first of these signs ends in each part of the column's data, else where the part does.
     import pyarrow.compute as pc
 
-    edges, _ = edges_and_data(column)
-    ends, first = edges[1:].copy(), np.diff(edges)
-    raw = column.view(pa.binary())
-    for separator in separators:
-        at = values_of(pc.find_substring(raw, separator))
+    ends, first = end, end - begin
+    raw = text_parts(column, begin, end).view(pa.binary())
+    for sign in map(str.encode, signs):
+        at = values_of(pc.find_substring(raw, sign), -1)[::2]
         earlier = (at >= 0) & (at < first)
         first = np.where(earlier, at, first)
-        ends = np.where(earlier, edges[:-1] + at + len(separator), ends)
+        ends = np.where(earlier, begin + at + len(sign), ends)
     return ends
 
 

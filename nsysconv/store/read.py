@@ -26,7 +26,7 @@ from nsysconv.launch import cores
 from nsysconv.notes import Note, Severity
 from nsysconv.phases import phase
 from nsysconv.report import MISSING, ProfileRef, values_of
-from nsysconv.store.connection import Connection, NumberedTexts, Row, TextColumn
+from nsysconv.store.connection import WHOLE, Connection, NumberedTexts, Row, TextColumn, TextPart
 from nsysconv.store.text_tests import TextTest
 from nsysconv.threads import Threads
 
@@ -286,16 +286,16 @@ class Profile:
         self._names.clear()
 
     def texts(
-        self, table: str, column: str, fits: TextTest | None = None, separators: Sequence[str] = ()
+        self, table: str, column: str, fits: TextTest | None = None, part: TextPart = WHOLE
     ) -> TextColumn:
-        """Return texts that a condition fits (store/text_tests.py), up to their first separator's end."""
+        """Return parts of texts, of those that a condition (store/text_tests.py) fits."""
         if table not in self.extents:
             return TextColumn(np.empty(0, np.int64), np.empty(0, np.int32), [])
         source = schema.metadata.tables[table]
         text = source.c[column]
 
         def read(connection: Connection, piece: Extent) -> TextColumn:
-            found, (first, last) = NumberedTexts(separators), (piece.first_id, piece.last_id)
+            found, (first, last) = NumberedTexts(part), (piece.first_id, piece.last_id)
             if fits is None:
                 first = connection.texts_without_query(found, text, first, last)
             fitting = text.is_not(None) if fits is None else fits(text)

@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from nsysconv import codes
 from nsysconv.report import MISSING
+from nsysconv.store.connection import WHOLE, TextPart
 from nsysconv.store.read import Profile
 from nsysconv.store.text_tests import begins
 from nsysconv.timeline.arrays import Array, among, factorize, indices, take
 from nsysconv.timeline.events import Spans, has_time
-from nsysconv.timeline.range_names import GROUPED, SEPARATORS, group_spans, split_name
+from nsysconv.timeline.range_names import (
+    GROUPED,
+    SEPARATORS,
+    group_spans,
+    split_name,
+    without_arguments,
+)
 from nsysconv.timeline.timeline import Timeline, cached_whole
 
 PUSH_POP, START_END = (codes.RANGE_KINDS.index(kind) for kind in ("push_pop", "start_end"))
 OPERATOR, PYTHON_FUNCTION, DIRECTIVE, LIBRARY_CALL = range(len(codes.OPERATOR_KINDS))
 _OF_RANGES = ("start_ns", "dur_ns", "pid", "tid", "kind", "domain_id")
+BEFORE_ARGUMENTS = TextPart(SEPARATORS)
+"""A name of a range without the arguments that `emit_nvtx` appends, and what is before the first."""
 _NO_TEXT, _NO_NAME, _UNCLOSED = "[no text]", "[no name]", " [never closed]"
 # What a pattern begins with that a database may look for: no sign that means something to one, and none
 # with which texts begin that stand for missing ones.
@@ -55,7 +64,7 @@ def ranges(timeline: Timeline) -> Ranges:
     closing = int(end.max(initial=0)) if last is None else last
     end[unclosed] = np.maximum(end[unclosed], closing)
     del dur
-    number, texts = _texts_of_ranges(profile, rows, SEPARATORS)
+    number, texts = _texts_of_ranges(profile, rows, BEFORE_ARGUMENTS)
     parts = [split_name(text) for text in texts]
     numbers: dict[str, int] = {}
     merged = [numbers.setdefault(part.name, len(numbers)) for part in parts]
@@ -160,7 +169,7 @@ def count_named(timeline: Timeline, pattern: str) -> dict[int, int]:
         return dict(counts)
     known = profile.names_that(begins(beginning)).items()
     names = np.array(sorted(i for i, text in known if fits(split_name(text).name)), np.int64)
-    own = profile.texts("range", "text", begins(beginning), SEPARATORS)
+    own = profile.texts("range", "text", begins(beginning), BEFORE_ARGUMENTS)
     fitting = [bool(fits(split_name(text).name)) for text in own.texts]
     rows = own.ids[np.array(fitting, bool)[own.numbers]]
     for pids in (_pids_of_ranges(profile, names, rows), _pids_of_operators(profile, names)):
@@ -225,21 +234,38 @@ def _number_texts(profile: Profile, name_id: Array) -> tuple[Array, tuple[str, .
     return take(merged, place), tuple(numbers)
 
 
+@cached_whole
+def range_arguments(timeline: Timeline, separator: str) -> tuple[Array, tuple[str, ...]]:
+    """Return the number of the argument of each of `ranges` that follows a separator, and the arguments.
+
+    It is empty where there is none.
+    """
+    rows = ranges(timeline).row
+    number, texts = _texts_of_ranges(timeline.profile, rows, TextPart(SEPARATORS, separator))
+    return number, tuple(map(without_arguments, texts))
+
+
 def _texts_of_ranges(
-    profile: Profile, rows: Array, separators: Sequence[str] = ()
+    profile: Profile, rows: Array, part: TextPart = WHOLE
 ) -> tuple[Array, tuple[str, ...]]:
-    # The number of each of these rows' texts, and the texts; with separators, what is up to the first.
-    # A range has a name, or its text in the row itself.
+    # The number of a part of each of these rows' texts, and the parts. A range has a name, or its text in
+    # the row itself.
     name_id = take(profile.columns("range", ("name_id",))["name_id"], rows)
     number, texts = _number_texts(profile, name_id)
+    numbers: dict[str, int] = {}
+
+    def numbered(text: str) -> int:
+        kept = text if part == WHOLE else part.of(text.encode()).decode()
+        return numbers.setdefault(kept, len(numbers))
+
+    merged = np.array(list(map(numbered, texts)), np.int32)
+    number = take(merged, number)
     unnamed = name_id == MISSING
     if not unnamed.any():
-        return number, texts
-    numbers = {text: place for place, text in enumerate(texts)}
-    own = profile.texts("range", "text", separators=separators)
-    number_of = np.array(
-        [numbers.setdefault(text, len(numbers)) for text in (*own.texts, _NO_TEXT)], np.int32
-    )
+        return number, tuple(numbers)
+    own = profile.texts("range", "text", part=part)
+    of_own = [*(numbers.setdefault(text, len(numbers)) for text in own.texts), numbered(_NO_TEXT)]
+    number_of = np.array(of_own, np.int32)
     own_number = np.full(profile.row_count("range"), number_of[-1])
     own_number[_places(profile, own.ids)] = number_of[own.numbers]
     return np.where(unnamed, own_number[rows], number), tuple(numbers)

@@ -23,7 +23,7 @@ from nsysconv.timeline.operator_calls import (
     CALLED,
     OperatorCalls,
     added_up,
-    arguments,
+    input_shapes,
     node_of_ops,
 )
 from nsysconv.timeline.timeline import Timeline
@@ -44,7 +44,7 @@ def flop_of_calls(timeline: Timeline, calls: OperatorCalls) -> Array:
     Of calls inside each other only the innermost have some: `aten::linear` and `aten::matmul` call what
     does the work.
     """
-    has_shapes = arguments(timeline, calls).shapes != MISSING
+    has_shapes = input_shapes(timeline, calls.asked)[0] != MISSING
     result = _of_calls(timeline, calls, calls.kept & has_shapes, flop)
     has_some = (result != MISSING).astype(np.int64)
     around = added_up(calls.parent, has_some, calls.rows) - has_some
@@ -64,16 +64,16 @@ def _of_calls(
     formula: Callable[[str, str, str, str], int | None],
 ) -> Array:
     # Each formula is evaluated once for all calls with the same inputs.
-    spans, given = calls.spans, arguments(timeline, calls)
+    spans, (shapes, shape_texts) = calls.spans, input_shapes(timeline, calls.asked)
     known = np.flatnonzero(which & (spans.kind == CALLED))
     ids = [calls.column(timeline, name)[known] for name in ("arguments_id", "types_id")]
-    place, keys = factorize(spans.name[known], given.shapes[known], *ids)
+    place, keys = factorize(spans.name[known], shapes[known], *ids)
     both = np.concatenate(keys[2:])
     texts = timeline.profile.names(both[both != MISSING])
     found = [
         formula(
             spans.names[name],
-            given.shape_texts[shape],
+            shape_texts[shape],
             texts.get(values, _UNKNOWN),
             texts.get(types, _UNKNOWN),
         )

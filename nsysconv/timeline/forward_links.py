@@ -6,7 +6,7 @@ import numpy as np
 
 from nsysconv.report import MISSING
 from nsysconv.timeline.arrays import Array, factorize
-from nsysconv.timeline.operator_calls import CALLED, OperatorCalls, arguments
+from nsysconv.timeline.operator_calls import CALLED, OperatorCalls, sequence_numbers
 from nsysconv.timeline.timeline import Timeline
 
 EVALUATE = "autograd::engine::evaluate_function"
@@ -23,7 +23,7 @@ def is_backward(timeline: Timeline, calls: OperatorCalls) -> Array:
     engine = np.array([name.startswith(EVALUATE) for name in calls.spans.names], bool)
     around = engine[calls.spans.name] & (calls.operator_row < 0)
     inside = np.flatnonzero(calls.parent >= 0)
-    above, sequence = calls.parent[inside], arguments(timeline, calls).sequence
+    above, sequence = calls.parent[inside], sequence_numbers(timeline, calls.asked)
     same = around[above] & (sequence[above] == sequence[inside])
     result |= around
     result[inside[same]] = True
@@ -75,7 +75,7 @@ def first_forward(timeline: Timeline, calls: OperatorCalls) -> Array:
 def _by_number(timeline: Timeline, calls: OperatorCalls) -> tuple[Array, Array, Array]:
     # The calls with a number, which of them are of the backward pass, and the group of each: by its
     # number and the thread of the forward.
-    sequence = arguments(timeline, calls).sequence
+    sequence = sequence_numbers(timeline, calls.asked)
     numbered = np.flatnonzero(calls.kept & (calls.spans.kind == CALLED) & (sequence != MISSING))
     backward = is_backward(timeline, calls)[numbered]
     thread = _forward_threads(timeline, calls, numbered, backward)
@@ -98,7 +98,7 @@ def _forward_threads(
     forward = ~backward
     process, _ = factorize(spans.pid[numbered])
     count, _ = factorize(process, calls.column(timeline, "forward_thread")[numbered])
-    key, (_, _) = factorize(process, arguments(timeline, calls).sequence[numbered])
+    key, (_, _) = factorize(process, sequence_numbers(timeline, calls.asked)[numbered])
     # `only` has the thread of each sequence number that occurs in the forward of one thread alone.
     size = int(key.max(initial=-1)) + 1
     low, high = np.full(size, len(pids)), np.full(size, -1)

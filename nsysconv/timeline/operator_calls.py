@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,8 +14,8 @@ from nsysconv.timeline.annotations import (
     OPERATOR,
     PUSH_POP,
     PYTHON_FUNCTION,
-    exact_ranges,
     operators,
+    range_arguments,
     ranges,
     which_named,
 )
@@ -30,7 +31,7 @@ from nsysconv.timeline.nesting import (
     levels,
     without_crossing,
 )
-from nsysconv.timeline.range_names import group_spans, split_name
+from nsysconv.timeline.range_names import SEQUENCE, SIZES, group_spans
 from nsysconv.timeline.timeline import Timeline, cached_whole
 
 ANNOTATION, CALLED, API_CALL, FUNCTION = range(4)
@@ -47,6 +48,7 @@ _UTILITIES = frozenset(
         "aten::_version",
     )
 )
+_WHOLE = re.compile(r"\d{1,18}")
 # All API calls have this name, which no operator has, because nothing here depends on their names.
 _NO_NAME = "\0"
 
@@ -186,45 +188,42 @@ def operator_calls(
     return OperatorCalls(spans, parent, holder, kept, asked, node_of_call)
 
 
-@dataclass(frozen=True)
-class Arguments:
-    """What each node of a tree of operators was called with: `shapes` numbers `shape_texts`.
-
-    `sequence` is shared by a forward operator and its backward. MISSING: not recorded.
-    """
-
-    shapes: Array
-    shape_texts: tuple[str, ...]
-    sequence: Array
-
-
-def arguments(timeline: Timeline, calls: OperatorCalls) -> Arguments:
-    """Return what the nodes were called with. Texts of ranges, which say so, are read for it."""
-    return _arguments(timeline, *calls.asked)
-
-
 @cached_whole
-def _arguments(timeline: Timeline, annotations: bool, functions: bool) -> Arguments:
-    calls = operator_calls(timeline, annotations, functions)
-    shapes, sequence = np.full((2, len(calls.parent)), MISSING)
+def input_shapes(timeline: Timeline, asked: tuple[bool, bool]) -> tuple[Array, tuple[str, ...]]:
+    """Return the number of the shapes of inputs of each node, MISSING: not recorded, and the shapes.
+
+    `asked` is that of the tree of operators.
+    """
+    calls = operator_calls(timeline, *asked)
+    shapes = np.full(len(calls.parent), MISSING)
     texts: dict[str, int] = {}
     of_range, of_row = (np.flatnonzero(at >= 0) for at in (calls.range_place, calls.operator_row))
     if len(of_range):
-        recorded = exact_ranges(timeline)
-        name = recorded.name[calls.range_place[of_range]]
-        parsed = [split_name(text) for text in recorded.names]
-        sizes = [
-            MISSING if each.sizes is None else texts.setdefault(each.sizes, len(texts))
-            for each in parsed
-        ]
-        numbers = [MISSING if each.sequence is None else each.sequence for each in parsed]
-        shapes[of_range], sequence[of_range] = np.array([sizes, numbers], np.int64)[:, name]
+        number, sizes = range_arguments(timeline, SIZES)
+        known = [texts.setdefault(each, len(texts)) if each else MISSING for each in sizes]
+        shapes[of_range] = np.array(known, np.int64)[number[calls.range_place[of_range]]]
     if len(of_row):
-        rows = calls.operator_row[of_row]
-        shapes[of_row] = _shapes(timeline, rows, texts)
+        shapes[of_row] = _shapes(timeline, calls.operator_row[of_row], texts)
+    return shapes, tuple(texts)
+
+
+@cached_whole
+def sequence_numbers(timeline: Timeline, asked: tuple[bool, bool]) -> Array:
+    """Return the number that a forward operator and its backward share, MISSING: not recorded.
+
+    `asked` is that of the tree of operators.
+    """
+    calls = operator_calls(timeline, *asked)
+    result = np.full(len(calls.parent), MISSING)
+    of_range, of_row = (np.flatnonzero(at >= 0) for at in (calls.range_place, calls.operator_row))
+    if len(of_range):
+        number, texts = range_arguments(timeline, SEQUENCE)
+        known = [int(each) if _WHOLE.fullmatch(each) else MISSING for each in texts]
+        result[of_range] = np.array(known, np.int64)[number[calls.range_place[of_range]]]
+    if len(of_row):
         numbered = timeline.profile.columns("operator", ("sequence_number",))["sequence_number"]
-        sequence[of_row] = take(numbered, rows)
-    return Arguments(shapes, tuple(texts), sequence)
+        result[of_row] = take(numbered, calls.operator_row[of_row])
+    return result
 
 
 def node_at(calls: OperatorCalls, nodes: Array, pid: Array, tid: Array, moments: Array) -> Array:

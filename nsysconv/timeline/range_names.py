@@ -25,41 +25,35 @@ RANGE_NAMES = (GROUPED, EXACT)
 SEPARATORS = (", seq = ", ", stashed seq = ", ", op_id = ", ", sizes = ", ", input_op_ids = ")
 """Before the arguments that `torch.autograd.profiler.emit_nvtx` appends to a name, in its order."""
 
+SEQUENCE, SIZES = SEPARATORS[0], SEPARATORS[3]
+"""Before the number that a forward operator and its backward share, and before the sizes of inputs."""
+
 _FIRST = re.compile("|".join(map(re.escape, SEPARATORS)))
-_WHOLE = re.compile(r"\d{1,18}")
 
 
 class RangeName(NamedTuple):
-    """A name of a range without arguments, and what `seq` and `sizes` are among these, None for none."""
+    """A name of a range without arguments, and whether it had some."""
 
     name: str
-    sequence: int | None
-    sizes: str | None
     has_arguments: bool
 
 
 def split_name(text: str) -> RangeName:
     """Return a name's parts; other text than `emit_nvtx` writes is all name."""
-    name = _without_arguments(text)
-    if name is text:
-        return RangeName(text, None, None, False)
-    sequence = _argument(text, ", seq = ")
-    number = int(sequence) if sequence and _WHOLE.fullmatch(sequence) else None
-    return RangeName(name, number, _argument(text, ", sizes = "), True)
+    name = without_arguments(text)
+    return RangeName(name, name is not text)
 
 
-def _without_arguments(text: str) -> str:
-    # The text itself where there are none.
+def without_arguments(text: str) -> str:
+    """Return what is before the first argument: the text itself where there is none."""
     first = _FIRST.search(text) if ", " in text else None
     return text if first is None else text[: first.start()]
 
 
-def _argument(text: str, separator: str) -> str | None:
+def argument(text: str, separator: str) -> str | None:
+    """Return the argument that follows a separator, None where there is none."""
     _, found, rest = text.partition(separator)
-    if not found:
-        return None
-    end = _FIRST.search(rest)
-    return rest[: end.start()] if end else rest
+    return without_arguments(rest) if found else None
 
 
 @cache
@@ -74,7 +68,7 @@ def _rules(overloads: bool) -> tuple[tuple[str, re.Pattern[str], str], ...]:
 
 def group_name(text: str, *, overloads: bool = False) -> str:
     """Return the name by which a range or an operator is grouped; `overloads`: with its overload."""
-    name = _without_arguments(text)
+    name = without_arguments(text)
     for held, pattern, becomes in _rules(overloads):
         if held in name:
             name = pattern.sub(becomes, name)

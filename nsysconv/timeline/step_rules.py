@@ -13,13 +13,13 @@ from nsysconv.facts import Fact
 from nsysconv.regex import regular_expression
 from nsysconv.report import MISSING
 from nsysconv.store.text_tests import may_be_step
-from nsysconv.timeline.annotations import name_pattern, ranges
+from nsysconv.timeline.annotations import BEFORE_ARGUMENTS, name_pattern, ranges
 from nsysconv.timeline.arrays import Array, by_group, distinct, factorize, take
 from nsysconv.timeline.events import OpKind, Spans
 from nsysconv.timeline.graphs import graphs
 from nsysconv.timeline.intervals import measure
 from nsysconv.timeline.kernel_categories import kernel_names
-from nsysconv.timeline.range_names import SEPARATORS, split_name
+from nsysconv.timeline.range_names import split_name
 from nsysconv.timeline.slices import ANY_STEPS, StepRule
 from nsysconv.timeline.timeline import Timeline, cached_whole, cached_whole_small
 
@@ -64,7 +64,7 @@ def resolved(timeline: Timeline, rule: StepRule) -> StepRule:
         return rule or (StepRule(FRAMEWORKS[0]) if Fact.OPERATORS in profile.facts else rule)
     literal = [pattern.partition("*")[0] for pattern in FRAMEWORKS]
     fits = may_be_step(literal)
-    own = profile.texts("range", "text", fits, SEPARATORS).texts
+    own = profile.texts("range", "text", fits, BEFORE_ARGUMENTS).texts
     known = {split_name(text).name for text in (*profile.names_that(fits).values(), *own)}
     for pattern in FRAMEWORKS:
         is_step = name_pattern(pattern).fullmatch

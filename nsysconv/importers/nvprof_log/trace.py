@@ -48,7 +48,7 @@ from nsysconv.importers.printed.trace import (
     used_codes,
 )
 from nsysconv.importers.probe import Probe
-from nsysconv.report import MISSING, edges_and_data, number_beginnings
+from nsysconv.report import MISSING, edges_and_data, number_parts
 
 _TRIPLE = re.compile(r"\((\d+) (\d+) (\d+)\)$")
 _GAP = re.compile(r"\s{2,}")
@@ -277,7 +277,7 @@ def split_numbers(names: pa.StringArray) -> tuple[EncodedTexts, Array]:
     ends[rows] = digit[has_number] - 1
     launches = np.full(len(names), MISSING)
     launches[rows] = number[has_number]
-    numbers, differing = number_beginnings(names, ends)
+    numbers, differing = number_parts(names, edges[:-1], ends)
     return EncodedTexts(numbers, differing.to_pylist()), launches
 
 

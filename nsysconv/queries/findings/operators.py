@@ -182,22 +182,23 @@ class _Inputs(NamedTuple):
 def _inputs(scene: Scene, calls: OperatorCalls, nodes: Array) -> list[_Inputs]:
     # A row has types, but a node has no row. The types are found by rows with such names that begin as
     # the nodes do.
-    from nsysconv.timeline.operator_calls import arguments
+    from nsysconv.timeline.operator_calls import input_shapes
 
     run = operators(scene.timeline)
     run = run.take(which_named(run, lambda name: name.partition(".")[0] in _MATMULS))
     ids = take(scene.timeline.profile.columns("operator", ("types_id",))["types_id"], run.row)
     texts = scene.timeline.profile.names(distinct(ids[ids != MISSING]))
     types = dict(zip(_places(run), ids.tolist(), strict=True))
-    spans, given = calls.spans.take(nodes), arguments(scene.timeline, calls)
+    spans = calls.spans.take(nodes)
+    number, shape_texts = input_shapes(scene.timeline, calls.asked)
     return [
         _Inputs(
             _MATMULS[spans.names[name]],
-            "" if shapes == MISSING else given.shape_texts[shapes],
+            "" if shapes == MISSING else shape_texts[shapes],
             texts.get(types.get(place, MISSING), ""),
         )
         for name, shapes, place in zip(
-            spans.name.tolist(), given.shapes[nodes].tolist(), _places(spans), strict=True
+            spans.name.tolist(), number[nodes].tolist(), _places(spans), strict=True
         )
     ]
 

@@ -214,8 +214,10 @@ class SqliteConnection(Connection):
                 if page_reader.are_stored_as_read(row["type"], is_key=bool(row["pk"])):
                     places[row["name"]] = place
                 elif texts is not None and page_reader.are_texts(row["type"]):
-                    number = texts.numbers_of_bytes
-                    places[row["name"]] = page_reader.Texts(place, texts.separators, number)
+                    part, number = texts.part, texts.numbers_of_bytes
+                    signs = [separator.encode() for separator in part.separators]
+                    after = part.after.encode()
+                    places[row["name"]] = page_reader.Texts(place, number, signs, after)
             if not places.keys() >= set(names) - {None}:
                 return
             wanted = [page_reader.ID if name is None else places[name] for name in names]

@@ -396,15 +396,16 @@ class _Records:
 
 @dataclass(frozen=True)
 class Texts:
-    """The column at a place, of texts that `number` numbers.
+    """The column at a place, of texts, the parts of which `number` numbers.
 
-    Of a text that holds a separator only what is up to the first one's end counts. `number` takes where
-    each text begins in some bytes, with the end of the last, and the bytes.
+    A part follows the first `after`, up to the end of the first separator; nothing of a text without
+    `after`. `number` takes where each part begins in some bytes, with the end of the last, and the bytes.
     """
 
     place: int
-    separators: Sequence[bytes]
     number: Callable[[Array, Array], Array]
+    separators: Sequence[bytes] = ()
+    after: bytes = b""
 
     def numbers(self, records: _Records, begin: Array, kinds: Array) -> Array:
         """Return the number of each row's text, MISSING for null; raise where there is something else."""
@@ -412,8 +413,10 @@ class Texts:
         is_text = (kinds >= _SHORTEST_TEXT) & (kinds & 1 == 1) & (end <= records.end)
         if not (is_text | ~present).all():
             raise UnreadableError
-        begin = begin[present]
-        lengths = self._ends(room, begin, end[present]) - begin
+        begin, end = begin[present], end[present]
+        if self.after:
+            begin = _ends(room, begin, end, [self.after])
+        lengths = _ends(room, begin, end, self.separators) - begin
         edges = np.concatenate(([0], np.cumsum(lengths)))
         data = room.bytes[np.repeat(begin - edges[:-1], lengths) + np.arange(edges[-1])]
         numbers = self.number(edges.astype(np.int32), data)
@@ -423,17 +426,19 @@ class Texts:
         every[present] = numbers
         return every
 
-    def _ends(self, room: Room, begin: Array, end: Array) -> Array:
-        first, last = end.copy(), end
-        for sign, several in groupby(self.separators, lambda separator: separator[0]):
-            places = np.flatnonzero(room.bytes[:-_SLACK] == sign)
-            for separator in several:
-                at = room.holding(separator, places)
-                found = np.append(at, len(room.bytes))[np.searchsorted(at, begin)]
-                earlier = (found + len(separator) <= end) & (found < first)
-                first = np.where(earlier, found, first)
-                last = np.where(earlier, found + len(separator), last)
-        return last
+
+def _ends(room: Room, begin: Array, end: Array, signs: Sequence[bytes]) -> Array:
+    # Where the first of these ends between two places, else the second place.
+    first, last = end, end
+    for sign, several in groupby(signs, lambda each: each[0]):
+        places = np.flatnonzero(room.bytes[:-_SLACK] == sign)
+        for each in several:
+            at = room.holding(each, places)
+            found = np.append(at, len(room.bytes))[np.searchsorted(at, begin)]
+            earlier = (found + len(each) <= end) & (found < first)
+            first = np.where(earlier, found, first)
+            last = np.where(earlier, found + len(each), last)
+    return last
 
 
 def _number(place: int | Texts) -> int:
