@@ -23,7 +23,7 @@ from nsysconv.timeline.arrays import counts, sums
 from nsysconv.timeline.forward_links import backward_of
 from nsysconv.timeline.modules import ModuleCalls, module_calls
 from nsysconv.timeline.nesting import deep_path_notes
-from nsysconv.timeline.operator_calls import API_CALL, OperatorCalls, added_up, operator_calls
+from nsysconv.timeline.operator_calls import API_CALL, OperatorCalls, operator_calls
 from nsysconv.timeline.timeline import Timeline
 
 NO_MODULE = "[no module]"
@@ -89,7 +89,7 @@ def compute(timeline: Timeline, request: Request) -> Result:
         values["device_sum_ns"] if work.is_known and work.spent.any() else values["host_sum_ns"]
     )
     # In a slice, the rows are the modules that have a call in it, and the modules around them.
-    is_there = added_up(paths.parent, values["call_count"], np.arange(count)) > 0
+    is_there = paths.with_nested(values["call_count"]) > 0
     order = tree_order(paths, weight, request.limit)
     rows = rows_at(values, order[is_there[order]])
     # Where no module was called all is outside, and no row says more.
@@ -133,9 +133,11 @@ class _Work:
         )
         if self.is_known:
             result |= {
-                "device_sum_ns": self._whole(self.spent),
+                "device_sum_ns": self._paths.with_nested(self.spent),
                 "device_self_sum_ns": self.spent,
-                "gpu_op_count": self._whole(self._by_path(np.ones(len(self._module), np.int64))),
+                "gpu_op_count": self._paths.with_nested(
+                    self._by_path(np.ones(len(self._module), np.int64))
+                ),
             }
         if self._node_ns is not None:
             result["backward_device_sum_ns"] = self._of_backward(self._node_ns)
@@ -162,14 +164,12 @@ class _Work:
         some = np.flatnonzero(self._module >= 0)
         return sums(self._paths.of[self._module[some]], values[some], len(self._paths))
 
-    def _whole(self, own: Array) -> Array:
-        # The sums include the paths inside.
-        return added_up(self._paths.parent, own, np.arange(len(self._paths)))
-
     def _of_backward(self, values: Array) -> list[int | None]:
         group = self._paths.of[self._modules.of_node[self._forward]]
-        found = self._whole(sums(group, values[self._backward], len(self._paths))).tolist()
-        some = self._whole(counts(group, len(self._paths))).tolist()
+        found = self._paths.with_nested(
+            sums(group, values[self._backward], len(self._paths))
+        ).tolist()
+        some = self._paths.with_nested(counts(group, len(self._paths))).tolist()
         return [total if n else None for total, n in zip(found, some, strict=True)]
 
     def _of_nodes(self, timeline: Timeline) -> Array:

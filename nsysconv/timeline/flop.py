@@ -22,7 +22,6 @@ from nsysconv.timeline.kernel_categories import categories
 from nsysconv.timeline.operator_calls import (
     CALLED,
     OperatorCalls,
-    added_up,
     input_shapes,
     node_of_ops,
 )
@@ -47,7 +46,7 @@ def flop_of_calls(timeline: Timeline, calls: OperatorCalls) -> Array:
     has_shapes = input_shapes(timeline, calls.asked)[0] != MISSING
     result = _of_calls(timeline, calls, calls.kept & has_shapes, flop)
     has_some = (result != MISSING).astype(np.int64)
-    around = added_up(calls.parent, has_some, calls.rows) - has_some
+    around = calls.with_nested(has_some) - has_some
     result[around > 0] = MISSING
     return result
 

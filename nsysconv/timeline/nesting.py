@@ -99,6 +99,10 @@ class Paths:
         """Return how many names are before each path's last."""
         return levels(self.parent)
 
+    def with_nested(self, values: Array) -> Array:
+        """Return per path its value and those of the paths inside, added up."""
+        return added_up(self.parent, values, inside_out(self.parent, np.arange(len(self))))
+
     def depth_first(self, total: Array) -> Array:
         """Return the paths, each followed by those inside, siblings by their totals, largest first."""
         siblings = np.lexsort((self.name, -total, self.parent))
@@ -209,6 +213,20 @@ def levels(parent: Array) -> Array:
         level[some] += level[above[some]]
         above[some] = above[above[some]]
     return level
+
+
+def inside_out(parent: Array, nodes: Array) -> list[Array]:
+    """Return those of these nodes that lie in others, level by level, the innermost first."""
+    level = levels(parent)[nodes]
+    return by_group(level, int(level.max(initial=0)) + 1, nodes)[:0:-1]
+
+
+def added_up(parent: Array, values: Array, nodes: Iterable[Array]) -> Array:
+    """Return per node its value and those of all nodes inside it; `nodes` are from `inside_out`."""
+    result = values.copy()
+    for here in nodes:
+        np.add.at(result, parent[here], result[here])
+    return result
 
 
 def innermost_of(parent: Array, mask: Array) -> Array:

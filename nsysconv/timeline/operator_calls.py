@@ -19,16 +19,17 @@ from nsysconv.timeline.annotations import (
     ranges,
     which_named,
 )
-from nsysconv.timeline.arrays import Array, by_group, counts, factorize, indices, sums, take
+from nsysconv.timeline.arrays import Array, counts, factorize, indices, sums, take
 from nsysconv.timeline.events import OpKind, Spans
 from nsysconv.timeline.intervals import innermost
 from nsysconv.timeline.kernel_categories import YES, eligible, tensor_core_use
 from nsysconv.timeline.nesting import (
     Tree,
+    added_up,
     build_tree,
     covered,
     innermost_of,
-    levels,
+    inside_out,
     without_crossing,
 )
 from nsysconv.timeline.range_names import SEQUENCE, SIZES, group_spans
@@ -117,7 +118,11 @@ class OperatorCalls:
 
     def with_nested(self, values: Array) -> Array:
         """Return per node its value and those of the rows inside, added up."""
-        return added_up(self.parent, values, self.rows)
+        return added_up(self.parent, values, self._inside_out)
+
+    @cached_property
+    def _inside_out(self) -> list[Array]:
+        return inside_out(self.parent, self.rows)
 
     def innermost(self, mask: Array) -> Array:
         """Return per node the innermost node of a mask that it is, or lies in, -1 for none."""
@@ -130,15 +135,6 @@ class OperatorCalls:
         values = timeline.profile.columns("operator", (name,))[name]
         result[there] = take(values, self.operator_row[there])
         return result
-
-
-def added_up(parent: Array, values: Array, nodes: Array) -> Array:
-    """Return per node its value and those of all of `nodes` inside it, by their parents, -1 for none."""
-    result = values.copy()
-    level = levels(parent)[nodes]
-    for here in reversed(by_group(level, int(level.max(initial=0)) + 1, nodes)[1:]):
-        np.add.at(result, parent[here], result[here])
-    return result
 
 
 @cached_whole
