@@ -327,6 +327,18 @@ UNLIKE: dict[str, tuple[Side, Side, tuple[str, Severity], str, set[Fact]]] = {
         [IDLE, one(), one()], [one()], EMPTY,
         "GPU operations: 2 (1 of 3 profiles have none) vs. 1", set()),
 }  # fmt: skip
+# What a note says of ranks that only some runs have; None: none is missing.
+MISSING_RANKS = {
+    "of other": ([rank(0), rank(1)], [rank(0)], "2 vs. 1; in some runs only: rank 1"),
+    "of base": ([rank(1)], [rank(0), rank(1), rank(2)], "1 vs. 3; in some runs only: rank 0, 2"),
+    "of one repeat": (
+        [rank(0), rank(1)] * 2, [rank(0), rank(1), rank(0)], "4 vs. 3; in some runs only: rank 1"),
+    "of a job of known size": (
+        ranks_of(4), ranks_of(4)[:3], "4 vs. 3; in some runs only: rank 3"),
+    "of a larger job": (ranks_of(2), ranks_of(4)[1:], "2 vs. 3; in some runs only: rank 0, 2, 3"),
+    "that do nothing": ([rank(0), rank(1, Call(0, 10, 1))], [rank(0)], None),
+    "of jobs of other sizes": (ranks_of(2), ranks_of(4), None),
+}  # fmt: skip
 
 
 def notes_on(profile: Make, *sides: Side) -> list[Note]:
@@ -336,6 +348,13 @@ def notes_on(profile: Make, *sides: Side) -> list[Note]:
 @pytest.mark.parametrize("sides", ALIKE.values(), ids=ALIKE)
 def test_nothing_is_said_of(profile: Make, sides: tuple[Side, Side]) -> None:
     assert notes_on(profile, *sides) == []
+
+
+@pytest.mark.parametrize(("base", "other", "text"), MISSING_RANKS.values(), ids=MISSING_RANKS)
+def test_a_rank_is_missing(profile: Make, base: Side, other: Side, text: str | None) -> None:
+    first = notes_on(profile, base, other)[0]
+    expected = None if text is None else f"GPU operations: {text}"
+    assert (first.text if (first.slug, first.severity) == EMPTY else None) == expected
 
 
 @pytest.mark.parametrize(("base", "other", "kind", "text", "facts"), UNLIKE.values(), ids=UNLIKE)

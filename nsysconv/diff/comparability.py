@@ -122,6 +122,7 @@ _Lengths = dict[tuple[frozenset[int], int], list[int]]
 _Loss = tuple[str, frozenset[Fact]]
 
 _ALL: frozenset[Fact] = frozenset()
+_NO_RANKS: frozenset[int] = frozenset()
 _API = frozenset({Fact.API_CALLS, Fact.API_TOTALS})
 _GPU = frozenset({Fact.KERNELS, Fact.KERNEL_TOTALS})
 _LINKS = frozenset({Fact.API_LINKS})
@@ -382,13 +383,32 @@ def _emptiness(sides: _Sides) -> Iterator[Note]:
         some = f" ({without} of {len(every)} profiles have none)" if without else ""
         return f"{sum(profile.op_count for profile in every):,}{some}"
 
-    # A rank that never uses a GPU is no failure; one that does on the other side is.
-    base, other = ({profile.ranks for profile in side} for side in empty)
-    there = [{profile.ranks for profile in _profiles(side)} for side in sides]
-    lost = (base ^ other) & there[0] & there[1]
+    # A rank that never uses a GPU is no failure; one that does in another run is.
+    lost = _lost_ranks(sides)
     if lost or any(not side or any(map(is_empty, side)) for side in sides):
         text = f"GPU operations: {shown(0)} vs. {shown(1)}"
+        missing = lost.difference(*(profile.ranks for side in empty for profile in side))
+        if missing:
+            text += f"; in some runs only: rank {', '.join(map(str, sorted(missing)))}"
         yield Note("side-empty", Severity.DROPPED, text)
+
+
+def _lost_ranks(sides: _Sides) -> frozenset[int]:
+    # Ranks with GPU work in some runs only; those of a larger job, whose size is known, are not lost.
+    ranked = [run for side in sides for run in side if all(profile.ranks for profile in run)]
+    working = [_NO_RANKS.union(*(p.ranks for p in run if p.op_count)) for run in ranked]
+    if not working or (len(set(map(_size, ranked))) > 1 and all(map(_is_whole, ranked))):
+        return _NO_RANKS
+    return _NO_RANKS.union(*working) - frozenset.intersection(*working)
+
+
+def _size(run: _Run) -> int | None:
+    sizes = {process["world_size"] for _, process in _processes(run)}
+    return sizes.pop() if len(sizes) == 1 else None
+
+
+def _is_whole(run: _Run) -> bool:
+    return _size(run) == len(_NO_RANKS.union(*(profile.ranks for profile in run)))
 
 
 def _truncation(sides: _Sides) -> Iterator[Note]:
