@@ -141,8 +141,7 @@ _EVENTS_AND_TOTALS = (
     ((Fact.DIRECTIVES,), Fact.DIRECTIVE_TOTALS),
     ((Fact.OSRT_CALLS,), Fact.OSRT_TOTALS),
 )
-# No figure of a diff depends on these.
-_NO_MATTER = frozenset({Fact.UTC})
+_NO_MATTER = frozenset({Fact.UTC})  # no figure of a diff depends on these
 _PRECISION = frozenset({"coarse-times", "rounded-bytes", "rounded-times"})
 _OPTION = re.compile(r"([\w:]+)=(\w+)")
 # This replaces the ranks and the device if the sides number these differently.
@@ -156,8 +155,7 @@ _NEARLY_ALL = 0.99
 # Recordings that begin and end amid work lose launches at their edges: of these, no step has lost any.
 _LOST_AT_EDGES = 0.02
 _LOST_WORK = "launches-without-work"
-# Launches that failed lost nothing of the recording, and did no work.
-_FAILED = "launches-failed"
+_FAILED = "launches-failed"  # they did no work, and nothing of the recording is lost
 _WORST_FIRST = (Severity.DROPPED, Severity.APPROXIMATED, Severity.INFO)
 
 
@@ -394,21 +392,23 @@ def _emptiness(sides: _Sides) -> Iterator[Note]:
 
 
 def _lost_ranks(sides: _Sides) -> frozenset[int]:
-    # Ranks with GPU work in some runs only; those of a larger job, whose size is known, are not lost.
-    ranked = [run for side in sides for run in side if all(profile.ranks for profile in run)]
+    # Some runs only have their GPU work. Those of a larger job, whose size is known, are not lost; a run
+    # without ranks lacks all of them if it has too few processes and devices.
+    ranked = [run for run in chain(*sides) if all(p.ranks for p in run)]
     working = [_NO_RANKS.union(*(p.ranks for p in run if p.op_count)) for run in ranked]
-    if not working or (len(set(map(_size, ranked))) > 1 and all(map(_is_whole, ranked))):
+    jobs = set(map(_job_size, ranked))
+    if not working or (len(jobs) > 1 and None not in jobs):
         return _NO_RANKS
-    return _NO_RANKS.union(*working) - frozenset.intersection(*working)
+    every = _NO_RANKS.union(*working)
+    others = [run for run in chain(*sides) if not all(p.ranks for p in run)]
+    most = [max(len(_processes(run)), sum(len(p.used_devices) for p in run)) for run in others]
+    lost = every - frozenset.intersection(*working)
+    return every if min(most, default=len(every)) < len(every) else lost
 
 
-def _size(run: _Run) -> int | None:
-    sizes = {process["world_size"] for _, process in _processes(run)}
-    return sizes.pop() if len(sizes) == 1 else None
-
-
-def _is_whole(run: _Run) -> bool:
-    return _size(run) == len(_NO_RANKS.union(*(profile.ranks for profile in run)))
+def _job_size(run: _Run) -> int | None:
+    ranks = _NO_RANKS.union(*(profile.ranks for profile in run))
+    return len(ranks) if {p["world_size"] for _, p in _processes(run)} == {len(ranks)} else None
 
 
 def _truncation(sides: _Sides) -> Iterator[Note]:
