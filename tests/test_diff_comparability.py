@@ -337,6 +337,10 @@ MISSING_RANKS = {
         ranks_of(4), ranks_of(4)[:3], "4 vs. 3; in some runs only: rank 3"),
     "of a larger job": (ranks_of(2), ranks_of(4)[1:], "2 vs. 3; in some runs only: rank 0, 2, 3"),
     "that are not named": ([rank(0), rank(1)], [one(), one()], "2 vs. 2; in some runs only: rank 0, 1"),
+    "that are compared with others": ([rank(0)], [rank(1)], None),
+    "that do nothing in turns": (
+        [rank(0), rank(1, Call(0, 10, 1))], [rank(0, Call(0, 10, 1)), rank(1)],
+        "1 (1 of 2 profiles have none) vs. 1 (1 of 2 profiles have none)"),
     "that may be others": ([rank(0)], [one()], None),
     "of one process with two GPUs": ([rank(0), rank(1)], [one(KERNEL, Kernel(0, 9, device=1))], None),
     "that do nothing": ([rank(0), rank(1, Call(0, 10, 1))], [rank(0)], None),

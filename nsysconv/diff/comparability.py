@@ -392,23 +392,22 @@ def _emptiness(sides: _Sides) -> Iterator[Note]:
 
 
 def _lost_ranks(sides: _Sides) -> frozenset[int]:
-    # Some runs only have their GPU work. Those of a larger job, whose size is known, are not lost; a run
-    # without ranks lacks all of them if it has too few processes and devices.
+    # Some runs only have their GPU work. None is lost where the larger job's size is known, or where runs
+    # have no rank in common. A run without ranks lacks all if it has too few processes and devices.
     ranked = [run for run in chain(*sides) if all(p.ranks for p in run)]
-    working = [_NO_RANKS.union(*(p.ranks for p in run if p.op_count)) for run in ranked]
-    jobs = set(map(_job_size, ranked))
-    if not working or (len(jobs) > 1 and None not in jobs):
+    there = [_NO_RANKS.union(*(p.ranks for p in run)) for run in ranked]
+    jobs = {
+        len(ranks) if {p["world_size"] for _, p in _processes(run)} == {len(ranks)} else None
+        for run, ranks in zip(ranked, there, strict=True)
+    }
+    if not there or not frozenset.intersection(*there) or (len(jobs) > 1 and None not in jobs):
         return _NO_RANKS
+    working = [_NO_RANKS.union(*(p.ranks for p in run if p.op_count)) for run in ranked]
     every = _NO_RANKS.union(*working)
     others = [run for run in chain(*sides) if not all(p.ranks for p in run)]
     most = [max(len(_processes(run)), sum(len(p.used_devices) for p in run)) for run in others]
     lost = every - frozenset.intersection(*working)
     return every if min(most, default=len(every)) < len(every) else lost
-
-
-def _job_size(run: _Run) -> int | None:
-    ranks = _NO_RANKS.union(*(profile.ranks for profile in run))
-    return len(ranks) if {p["world_size"] for _, p in _processes(run)} == {len(ranks)} else None
 
 
 def _truncation(sides: _Sides) -> Iterator[Note]:
