@@ -401,6 +401,18 @@ def test_several_runs_of_another_size_are_not_compared(tmp_path: Path) -> None:
     assert {found[limit] for limit in COUNTS} == {"within"}
 
 
+def test_a_rank_that_is_missing_on_a_shared_gpu_passes_nothing(tmp_path: Path) -> None:
+    for name, ranks in (("base", (0, 1)), ("other", (0,))):
+        for rank in ranks:
+            write(tmp_path / f"{name}.db", *steps(), run="run", label=f"rank {rank}", ranks={1: rank},
+                  gpus={0: {"uuid": "a"}})  # fmt: skip
+    for limit in (*TIMES, *COUNTS):
+        pair = (tmp_path / "base.db", tmp_path / "other.db")
+        result = api.compare(*pair, fail_on=limit, inconclusive="pass")
+        assert result.exit_status == 4
+        assert result.answer.startswith("inconclusive: one side, or a rank of it, has no GPU work")
+
+
 def test_one_size_that_differs_is_a_note(tmp_path: Path) -> None:
     """Copies in half the bytes one way: times are judged as ever."""
     base = steps(us=50)
