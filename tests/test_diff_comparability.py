@@ -327,6 +327,25 @@ UNLIKE: dict[str, tuple[Side, Side, tuple[str, Severity], str, set[Fact]]] = {
         [IDLE, one(), one()], [one()], EMPTY,
         "GPU operations: 2 (1 of 3 profiles have none) vs. 1", set()),
 }  # fmt: skip
+# What a note says of ranks that only some runs have; None: none is missing.
+MISSING_RANKS = {
+    "of other": ([rank(0), rank(1)], [rank(0)], "2 vs. 1; in some runs only: rank 1"),
+    "of base": ([rank(1)], [rank(0), rank(1), rank(2)], "1 vs. 3; in some runs only: rank 0, 2"),
+    "of one repeat": (
+        [rank(0), rank(1)] * 2, [rank(0), rank(1), rank(0)], "4 vs. 3; in some runs only: rank 1"),
+    "of a job of known size": (
+        ranks_of(4), ranks_of(4)[:3], "4 vs. 3; in some runs only: rank 3"),
+    "of a larger job": (ranks_of(2), ranks_of(4)[1:], "2 vs. 3; in some runs only: rank 0, 2, 3"),
+    "that are not named": ([rank(0), rank(1)], [one(), one()], "2 vs. 2; in some runs only: rank 0, 1"),
+    "that are compared with others": ([rank(0)], [rank(1)], None),
+    "that do nothing in turns": (
+        [rank(0), rank(1, Call(0, 10, 1))], [rank(0, Call(0, 10, 1)), rank(1)],
+        "1 (1 of 2 profiles have none) vs. 1 (1 of 2 profiles have none)"),
+    "that may be others": ([rank(0)], [one()], None),
+    "of one process with two GPUs": ([rank(0), rank(1)], [one(KERNEL, Kernel(0, 9, device=1))], None),
+    "that do nothing": ([rank(0), rank(1, Call(0, 10, 1))], [rank(0)], None),
+    "of jobs of other sizes": (ranks_of(2), ranks_of(4), None),
+}  # fmt: skip
 
 
 def notes_on(profile: Make, *sides: Side) -> list[Note]:
@@ -336,6 +355,12 @@ def notes_on(profile: Make, *sides: Side) -> list[Note]:
 @pytest.mark.parametrize("sides", ALIKE.values(), ids=ALIKE)
 def test_nothing_is_said_of(profile: Make, sides: tuple[Side, Side]) -> None:
     assert notes_on(profile, *sides) == []
+
+
+@pytest.mark.parametrize(("base", "other", "text"), MISSING_RANKS.values(), ids=MISSING_RANKS)
+def test_a_rank_is_missing(profile: Make, base: Side, other: Side, text: str | None) -> None:
+    found = [n.text for n in notes_on(profile, base, other) if (n.slug, n.severity) == EMPTY]
+    assert found == ([] if text is None else [f"GPU operations: {text}"])
 
 
 @pytest.mark.parametrize(("base", "other", "kind", "text", "facts"), UNLIKE.values(), ids=UNLIKE)

@@ -158,6 +158,24 @@ def test_what_is_certain_comes_first_and_what_waits_is_left_out() -> None:
         ("slower", "yes"), ("cudaMalloc", "yes"), ("noisy", "no")]  # fmt: skip
 
 
+def test_what_more_devices_do_and_what_others_undo_is_no_certain_change() -> None:
+    exact, unclear = Change((5,), (6,), "exact"), Change((5,), (6,), "none")
+    alone = sure(kernel("gemm", (0, 0), (10, 100)), exact)._replace(where="only in other")
+    both = kernel("gemm", (10, 100), (10, 104))
+    counts = [ChangeAccount(None, device_counts=pair) for pair in ((1, 2), (2, 2))]
+
+    def certain(*rows: RowPair, account: ChangeAccount) -> str:
+        return str(first(*rows, account=account)["certain"])
+
+    assert [certain(sure(both, unclear), alone, account=each) for each in counts] == ["no", "yes"]
+    assert [certain(sure(both, exact), alone, account=each) for each in counts] == ["yes", "yes"]
+    assert [certain(alone, account=each) for each in counts] == ["yes", "yes"]
+    # One rank is 50 shorter for certain, but all together are 10 longer.
+    less = sure(kernel("gemm", (10, 150), (10, 100)), exact)
+    more = [sure(kernel("gemm", (10, 100), (10, 130)), unclear)] * 2
+    assert certain(less, *more, account=counts[1]) == "no"
+
+
 def test_many_rows_need_more_to_be_certain() -> None:
     """At t = 3.0 with 4 degrees of freedom one row is certain (2.78), one of 20 is not (6.3)."""
     change = Change((100, 101, 99), (102.45, 103.45, 101.45), "repeats")

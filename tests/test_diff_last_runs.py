@@ -80,6 +80,24 @@ def test_a_label_wins(store: Path) -> None:
     assert base_of(f"{store}@last:2", store.parent / "new.db") == [["last:2"]]
 
 
+@pytest.mark.parametrize(
+    "word", ["last:0", "last:x", "last:", "last:-3", "last:1.5", "last:3 runs"]
+)
+@pytest.mark.parametrize(
+    "command", ["history {}", "diff {} new.db", "report {}", "forget runs.db {word}"]
+)
+def test_what_n_is_and_that_a_label_may_be_spelled_so(store: Path, command: str, word: str) -> None:
+    words = [part.format(f"{store.name}@{word}", word=word) for part in command.split()]
+    refused = run(*words, cwd=store.parent)
+    assert (refused.status, refused.out) == (2, "")
+    assert refused.err.splitlines() == [
+        f"nsysconv: {word} selects no run",
+        "N of last:N is a number of runs: job.db@last:20 is the newest 20.",
+    ]
+    write_run(store, word, 1)
+    assert run(*words, cwd=store.parent).status == 0
+
+
 def test_nothing_to_compare_with(store: Path, tmp_path: Path) -> None:
     alone = tmp_path / "alone.db"
     write_run(alone, "a", 1)

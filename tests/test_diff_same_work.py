@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections import Counter
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -255,13 +256,31 @@ def test_inputs_are_elements_of_all_tensors(kind: str) -> None:
         (["batch: 7", "batch: 9", "batch: 8"], {}),
         (["batch: 7", "batch: 9", "batch: 10"], {"batch": 26}),
         (["batch: 7", "batch: 7", "batch: 8"], {"batch": 22}),
+        # As people and frameworks spell them.
+        (["per_device_train_batch_size=4", "fwd_bs8", "EfficientNet-B2"] * 3,
+         {"train_batch_size": 12, "bs": 24, "b": 6}),
+        (["numTokens=3, max_seq_len: 9", "num_scheduled_tokens=5, GBS=2"],
+         {"numtokens": 3, "seq_len": 9, "tokens": 5, "gbs": 2}),
+        (["_forward_step 5: 2 ctx reqs, 1,024 ctx tokens, 30 gen reqs"],
+         {"ctx reqs": 2, "ctx tokens": 1024, "gen reqs": 30}),
+        (["execute_9_context_1(sq512sk512)_generation_8(sq8sk40)"],
+         {"context": 1, "context tokens": 512, "generation": 8, "generation tokens": 8}),
+        (["forward 4x3x8", "shape=(2, 5)", "dims: [3,4]"], {"shape": 96 + 10 + 12}),
+        (["batch of 4"] * 3, {"batch": 12}),
+        (["bs -> 4", "bs: '8'", "isl=128"], {"bs": 12, "isl": 128}),
+        # Each token is another one.
+        (["5 tokens", "6 tokens", "7 tokens"], {}),
+        (["0x1F", "a 12 b", "seq = 7, op_id = 9", "layer 3x", "f<1, 2>(3)"], {}),
         (["context_12x", "ProfilerStep#7", "absent=4", "bs=", f"bs={'9' * 16}"], {}),
     ],
 )  # fmt: skip
 def test_batches_are_read_from_annotations(texts: list[str], expected: dict[str, int]) -> None:
     found = sizes_in(*(Range(i, i + 1, text) for i, text in enumerate(texts)))[TOKENS]
-    of_word = {word: Amount(len(texts), size, len(texts)) for word, size in expected.items()}
-    assert {key[1]: amount for key, amount in found.items()} == of_word  # type: ignore[index]
+    of_word: Counter[str] = Counter()
+    for (_, word), amount in found.items():  # type: ignore[misc]
+        of_word[word] += amount.size
+        assert amount.times == amount.weight
+    assert of_word == Counter(expected)
 
 
 @pytest.mark.parametrize(
@@ -272,6 +291,9 @@ def test_batches_are_read_from_annotations(texts: list[str], expected: dict[str,
         ("execute_context_1(512)_generation_0", "execute_context_128(512)_generation_0", True),
         ("execute_context_1(512)_generation_0(0)", "execute_context_1(65536)_generation_0(0)", True),
         ("step 4", "step 512", None),
+        ("batch 4", "batch 512", True),
+        ("num_tokens: 512", "num_tokens: 1,024", True),
+        ("forward 4x3x224x224", "forward 8x3x224x224", True),
         # One number is larger, the other smaller: that says nothing.
         ("step[bs=4 seq_len=512]", "step[bs=8 seq_len=256]", False),
     ],
@@ -377,6 +399,18 @@ def test_several_runs_of_another_size_are_not_compared(tmp_path: Path) -> None:
     found = states(result)
     assert {found[limit] for limit in TIMES} == {"inconclusive"}
     assert {found[limit] for limit in COUNTS} == {"within"}
+
+
+def test_a_rank_that_is_missing_on_a_shared_gpu_passes_nothing(tmp_path: Path) -> None:
+    for name, ranks in (("base", (0, 1)), ("other", (0,))):
+        for rank in ranks:
+            write(tmp_path / f"{name}.db", *steps(), run="run", label=f"rank {rank}", ranks={1: rank},
+                  gpus={0: {"uuid": "a"}})  # fmt: skip
+    for limit in (*TIMES, *COUNTS):
+        pair = (tmp_path / "base.db", tmp_path / "other.db")
+        result = api.compare(*pair, fail_on=limit, inconclusive="pass")
+        assert result.exit_status == 4
+        assert result.answer.startswith("inconclusive: one side, or a rank of it, has no GPU work")
 
 
 def test_one_size_that_differs_is_a_note(tmp_path: Path) -> None:

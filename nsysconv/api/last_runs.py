@@ -21,12 +21,11 @@ def names_last_runs(target: Target) -> tuple[Location, str] | None:
     if isinstance(target, Files):
         return None
     place, word = split_target(target)
-    if word is None or not (word.startswith(_BEST) or last_count(word)):
-        return None
-    if not (isinstance(place, Url) or place.exists()) or not is_store(place):
+    if word is None or not (isinstance(place, Url) or place.exists()) or not is_store(place):
         return None
     with reading(place) as store:
-        return None if has_label(store, word) else (place, word)
+        is_asked = not has_label(store, word) and (word.startswith(_BEST) or last_count(word))
+        return (place, word) if is_asked else None
 
 
 def open_last_runs(

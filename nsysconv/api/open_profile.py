@@ -465,8 +465,8 @@ def _tagged(store: Store, profiles: Sequence[Profile], selector: str) -> list[Pr
 
 
 def _last(store: Store, profiles: Sequence[Profile], selector: str) -> list[Profile]:
-    count = last_count(selector)
-    if count is None or selector in {p.ref.label for p in profiles}:
+    count = None if selector in {p.ref.label for p in profiles} else last_count(selector)
+    if count is None:
         return []
     runs = {run.id for run in last_runs(runs_in_order(store), count)}
     return [profile for profile in profiles if profile.attributes["run_id"] in runs]

@@ -15,7 +15,7 @@ from typing import Any
 
 from nsysconv.codes import TIME_CLASSES
 from nsysconv.diff.names import NameKey
-from nsysconv.diff.rows import Key, RowMatcher, RowPair, row_matcher
+from nsysconv.diff.rows import BOTH, Key, RowMatcher, RowPair, row_matcher
 from nsysconv.names import WAITS, role_of
 from nsysconv.notes import Note, Severity
 from nsysconv.report import Column, ProfileRef, Report, Unit, report_table
@@ -487,8 +487,7 @@ def contributors(
     a single device (the mean over devices), and per step where the account is.
     """
     account = account or ChangeAccount(None)
-    # The values are divided by the number of devices and of their steps.
-    steps = account.steps or (Fraction(1), Fraction(1))
+    steps = account.steps or (Fraction(1), Fraction(1))  # values are per device, and per step of it
     base_per, other_per = (
         count * devices or Fraction(1)
         for count, devices in zip(steps, account.device_counts, strict=True)
@@ -537,12 +536,15 @@ def _by_name(
 
 
 def _is_certain(contributor: _Contributor, account: ChangeAccount, tested: int) -> bool:
-    # By the row that changed most. Sums of different numbers of steps are compared per step.
+    # By the row that changed most, if it moved as all together did; per step, as steps may differ in
+    # number. What more devices do is no change of what each does.
     kind = contributor.kind
     name = kind.per_step if account.steps and kind.per_step else kind.sum_ns
-    row = max(contributor.rows, key=lambda row: abs(row.differences.get(name) or 0))
-    moved = row.judged_change(name)
-    return moved is not None and moved.is_certain(tested)
+    alike = len(set(account.device_counts)) == 1
+    rows = [row for row in contributor.rows if alike or row.where == BOTH] or contributor.rows
+    row = max(rows, key=lambda row: abs(row.differences.get(name) or 0))
+    as_all = (row.differences.get(name) or 0) * contributor.change > 0
+    return as_all and (moved := row.judged_change(name)) is not None and moved.is_certain(tested)
 
 
 def _contributor_row(contributor: _Contributor, *, is_certain: bool) -> tuple[Any, ...]:

@@ -122,6 +122,7 @@ _Lengths = dict[tuple[frozenset[int], int], list[int]]
 _Loss = tuple[str, frozenset[Fact]]
 
 _ALL: frozenset[Fact] = frozenset()
+_NO_RANKS: frozenset[int] = frozenset()
 _API = frozenset({Fact.API_CALLS, Fact.API_TOTALS})
 _GPU = frozenset({Fact.KERNELS, Fact.KERNEL_TOTALS})
 _LINKS = frozenset({Fact.API_LINKS})
@@ -140,8 +141,7 @@ _EVENTS_AND_TOTALS = (
     ((Fact.DIRECTIVES,), Fact.DIRECTIVE_TOTALS),
     ((Fact.OSRT_CALLS,), Fact.OSRT_TOTALS),
 )
-# No figure of a diff depends on these.
-_NO_MATTER = frozenset({Fact.UTC})
+_NO_MATTER = frozenset({Fact.UTC})  # no figure of a diff depends on these
 _PRECISION = frozenset({"coarse-times", "rounded-bytes", "rounded-times"})
 _OPTION = re.compile(r"([\w:]+)=(\w+)")
 # This replaces the ranks and the device if the sides number these differently.
@@ -155,8 +155,7 @@ _NEARLY_ALL = 0.99
 # Recordings that begin and end amid work lose launches at their edges: of these, no step has lost any.
 _LOST_AT_EDGES = 0.02
 _LOST_WORK = "launches-without-work"
-# Launches that failed lost nothing of the recording, and did no work.
-_FAILED = "launches-failed"
+_FAILED = "launches-failed"  # they did no work, and nothing of the recording is lost
 _WORST_FIRST = (Severity.DROPPED, Severity.APPROXIMATED, Severity.INFO)
 
 
@@ -382,13 +381,33 @@ def _emptiness(sides: _Sides) -> Iterator[Note]:
         some = f" ({without} of {len(every)} profiles have none)" if without else ""
         return f"{sum(profile.op_count for profile in every):,}{some}"
 
-    # A rank that never uses a GPU is no failure; one that does on the other side is.
-    base, other = ({profile.ranks for profile in side} for side in empty)
-    there = [{profile.ranks for profile in _profiles(side)} for side in sides]
-    lost = (base ^ other) & there[0] & there[1]
+    # A rank that never uses a GPU is no failure; one that does in another run is.
+    lost = _lost_ranks(sides)
     if lost or any(not side or any(map(is_empty, side)) for side in sides):
         text = f"GPU operations: {shown(0)} vs. {shown(1)}"
+        missing = lost.difference(*(profile.ranks for side in empty for profile in side))
+        if missing:
+            text += f"; in some runs only: rank {', '.join(map(str, sorted(missing)))}"
         yield Note("side-empty", Severity.DROPPED, text)
+
+
+def _lost_ranks(sides: _Sides) -> frozenset[int]:
+    # Some runs only have their GPU work. None is lost where the larger job's size is known, or where runs
+    # have no rank in common. A run without ranks lacks all if it has too few processes and devices.
+    ranked = [run for run in chain(*sides) if all(p.ranks for p in run)]
+    there = [_NO_RANKS.union(*(p.ranks for p in run)) for run in ranked]
+    jobs = {
+        len(ranks) if {p["world_size"] for _, p in _processes(run)} == {len(ranks)} else None
+        for run, ranks in zip(ranked, there, strict=True)
+    }
+    if not there or not frozenset.intersection(*there) or (len(jobs) > 1 and None not in jobs):
+        return _NO_RANKS
+    working = [_NO_RANKS.union(*(p.ranks for p in run if p.op_count)) for run in ranked]
+    every = _NO_RANKS.union(*working)
+    others = [run for run in chain(*sides) if not all(p.ranks for p in run)]
+    most = [max(len(_processes(run)), sum(len(p.used_devices) for p in run)) for run in others]
+    lost = every - frozenset.intersection(*working)
+    return every if min(most, default=len(every)) < len(every) else lost
 
 
 def _truncation(sides: _Sides) -> Iterator[Note]:

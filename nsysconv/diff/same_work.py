@@ -116,17 +116,26 @@ annotations say of a batch."""
 
 _GRID = ("grid_x", "grid_y", "grid_z")
 _BLOCK = ("block_x", "block_y", "block_z")
-# What annotations call the size of a batch: `step[DECODE bs=4 toks=4]`, `batch_size: 512`, and the
-# numbers of requests and tokens of vLLM's `execute_context_1(512)_generation_3(3)`.
+# What annotations call the size of a batch: `step[DECODE bs=4 toks=4]`, `batch_size: 512`, `fwd_bs4`,
+# `4 ctx reqs`, `input 8x3x224x224`, and the numbers of requests and tokens of vLLM's
+# `execute_context_1(512)_generation_3(3)`.
+_OF_BATCH = r"tok(?:en)?s|req(?:uest)?s|seq(?:uence)?s|samples|images|prompts"  # so many of these
+_WHOLE = r"\d{1,3}(?:,\d{3}){1,4}|\d{1,15}"
 _IN_NAMES = re.compile(
-    r"\b(?P<word>(?:(?:num|n|micro|mini|local|global|train|eval|input|prompt)[_-])*"
-    r"(?:bsz?|(?-i:B)|mbs|batch(?:[ _-]?size)?|toks?|tokens|seqs|sequences|reqs|requests"
-    r"|(?:seq(?:uence)?|input|prompt|context)[ _-]?len(?:gth)?))[\"']?"
-    r"(?:\s*[=:]\s*|(?P<bare> ))(?P<number>\d{1,15})\b"
-    r"|(?P<phase>context|generation)_(?P<of>\d{1,15})\b(?:\((?P<tokens>\d{1,15})\))?",
+    r"(?<![a-z0-9])(?=[b-egil-pr-t\d])(?:"  # their first letters, which are looked at quickly
+    rf"(?P<word>(?:(?:num|n|micro|mini|local|global|train|eval|input|prompt)[_-]?)*"
+    rf"(?:bsz?|(?-i:B)|[mg]bs|batch(?:[ _-]?size)?|tok|{_OF_BATCH}|[io]sl"
+    r"|(?:(?:seq(?:uence)?|input|prompt|context|ctx)[ _-]?)?len(?:gth)?))[\"']?"
+    r"(?:\s*(?:=>?|:|->)\s*[\"']?|(?P<bare> |_|-|(?<=bs)|(?<=bsz)|(?<=batch)|(?<=(?-i:B))| of ))"
+    rf"(?P<number>{_WHOLE})"
+    rf"|(?P<first>{_WHOLE}) (?P<of_word>(?:[a-z]+ )?(?:{_OF_BATCH}))"
+    r"|(?:(?=\d+x)|(?:shape|dims|input)s?[\"']?[=: ]{0,3}[\[(]{1,2})"
+    r"(?P<shape>\d{1,9}(?:(?:x|, ?)\d{1,9})+)"
+    r"|(?P<phase>context|generation)_(?P<of>\d{1,15})(?:\((?:sq)?(?P<tokens>\d{1,15})[^)]*\))?"
+    r")(?![a-z0-9])",
     re.IGNORECASE,
 )
-_NUMBER = re.compile(r"\d+")
+_NUMBER, _DIGITS = re.compile(r"\d+(?:,\d+)*"), re.compile(r"\d+")
 _WORDS = {
     BLOCKS: ("kernel blocks", "kernels"),
     INPUTS: ("operator inputs", "operators"),
@@ -231,14 +240,19 @@ def _tokens(named: Iterable[tuple[str, int]]) -> Amounts:
     bare: dict[Hashable, bool] = {}
     for text, count in named:
         for match in _IN_NAMES.finditer(text):
-            word = (match["word"] or match["phase"]).lower()
-            said = {word: match["number"] or match["of"], f"{word} tokens": match["tokens"]}
-            for what, number in said.items():
-                if number is not None:
-                    key = (_NUMBER.sub("#", group_name(text)), what)
-                    found[key] += Amount(count, count * int(number), count)
-                    numbers[key].append(int(number))
-                    bare[key] = bool(match["bare"])
+            word = (match["word"] or match["of_word"] or match["phase"] or "shape").lower()
+            said = {
+                word: match["number"] or match["first"] or match["of"],
+                f"{word} tokens": match["tokens"],
+            }
+            sizes = {what: int(each.replace(",", "")) for what, each in said.items() if each}
+            if match["shape"]:
+                sizes[word] = prod(map(int, _DIGITS.findall(match["shape"])))
+            for what, size in sizes.items():
+                key = (_NUMBER.sub("#", group_name(text)), what)
+                found[key] += Amount(count, count * size, count)
+                numbers[key].append(size)
+                bare[key] = match["bare"] is not None
     return {
         key: amount
         for key, amount in found.items()

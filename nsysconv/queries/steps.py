@@ -299,7 +299,9 @@ def steps_of(timeline: Timeline, request: Request, report: str) -> list[Steps]:
     elif not annotated:
         profile = timeline.profile
         if rule.range is None:
-            raise UsageError(f"no steps: {rule.absent}", hint="The report `kernels` lists kernels.")
+            kind = "graphs" if rule.graph else "kernels"
+            what, hint = f"no steps: {rule.absent}", f"The report `{kind}` lists {kind}."
+            raise UsageError(what, where=profile.ref.label, hint=hint)
         if not STEP_FACTS & profile.facts:
             advice = profile.advice.get(Fact.RANGES)
             raise NotRecorded(report, [Fact.RANGES], [advice] if advice else [])
@@ -307,6 +309,7 @@ def steps_of(timeline: Timeline, request: Request, report: str) -> list[Steps]:
         names = sorted(spans.names[i] for i in distinct(spans.name).tolist())
         raise UsageError(
             f"no range {rule.range!r}",
+            where=profile.ref.label,
             hint=available_hint(rule.range, names, "The report `ranges` lists them all."),
         )
     return found_in.in_slice(timeline, annotated)

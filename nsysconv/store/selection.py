@@ -13,7 +13,8 @@ from nsysconv.errors import UsageError, available_hint
 from nsysconv.store.connection import Row
 from nsysconv.store.read import Store
 
-_LAST = re.compile(r"last:([0-9]{1,9})")
+_LAST = "last:"
+_COUNT = re.compile(r"[0-9]{1,9}")
 
 
 @dataclass(frozen=True)
@@ -94,13 +95,14 @@ def has_label(store: Store, word: str) -> bool:
 
 
 def last_count(word: str) -> int | None:
-    """Return N for `last:N`, None for other words. Raises UsageError for last:0."""
-    match = _LAST.fullmatch(word)
-    if match is None:
+    """Return N for `last:N`, None for other words. Raises UsageError if N is not a number above 0."""
+    if not word.startswith(_LAST):
         return None
-    if not int(match[1]):
-        raise UsageError("last:0 selects no run", hint="For example: job.db@last:20")
-    return int(match[1])
+    count = word.removeprefix(_LAST)
+    if not _COUNT.fullmatch(count) or not int(count):
+        hint = "N of last:N is a number of runs: job.db@last:20 is the newest 20."
+        raise UsageError(f"{word} selects no run", hint=hint)
+    return int(count)
 
 
 def last_runs(
