@@ -13,6 +13,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
+from operator import attrgetter
 from statistics import median
 from typing import Any
 
@@ -28,7 +29,7 @@ from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.idle import window
 from nsysconv.timeline.steps import Steps
 from nsysconv.timeline.timeline import Timeline
-from nsysconv.timeline.totals import GPU_KINDS, totals
+from nsysconv.timeline.totals import GPU_KINDS, KERNEL, totals
 from nsysconv.timeline.windows import Window
 
 
@@ -38,9 +39,9 @@ class Properties:
 
     `devices` and `processes` are the rows of these tables; None among `used_devices` is for
     operations that name none. `op_notes` are on its operations alone. `row_counts` are by event table,
-    `total_count` is of its totals, `step_counts` of each process; `lost_in_steps`: launches in steps
-    without recorded work, None without steps. `step_period` is the mean time in ns
-    from one step start to the next, None without steps; the longest if there are several processes.
+    `total_count` is of its totals, `step_counts` of each process; graphs count as kernels.
+    `lost_in_steps`: launches in steps without recorded work. `step_period` is the mean time in ns from
+    one step start to the next, the longest of several processes; both are None without steps.
     `window_lengths` are by device, in ns; `loading_share` is the largest share of one of these windows
     that calls took which load code.
     """
@@ -57,6 +58,7 @@ class Properties:
     row_counts: Mapping[str, int]
     total_count: int
     op_count: int
+    kernel_count: int
     step_counts: tuple[int, ...]
     lost_in_steps: int | None
     step_period: float | None
@@ -92,6 +94,8 @@ def properties_of(
         row_counts={table: profile.row_count(table) for table in EVENT_TABLES},
         total_count=len(profile.rows("aggregate")),
         op_count=len(ops) or sum(total.count for total in summed),
+        kernel_count=int(np.isin(ops.kind, (OpKind.KERNEL, OpKind.GRAPH)).sum())
+        or sum(total.count for total in summed if total.kind == KERNEL),
         step_counts=tuple(map(len, steps)),
         lost_in_steps=lost_in_steps,
         step_period=max(means, default=None),
@@ -189,11 +193,6 @@ def comparability_notes(base: Sequence[Properties], other: Sequence[Properties])
         *_recordings(sides),
     ]
     return sorted(notes, key=lambda note: _WORST_FIRST.index(note.severity))
-
-
-def is_empty(side: Iterable[Properties]) -> bool:
-    """Return whether no profile of a side holds a GPU operation, neither events nor totals."""
-    return not any(profile.op_count for profile in side)
 
 
 def _properties() -> tuple[_Property, ...]:
@@ -372,19 +371,22 @@ def _hosts(run: _Run) -> str | None:
 
 
 def _emptiness(sides: _Sides) -> Iterator[Note]:
-    empty = [[p for p in _profiles(side) if not p.op_count] for side in sides]
+    runs = list(chain(*sides))  # one without any of others' kernels has lost them, whatever it has
+    with_kernels = [
+        any(p.kernel_count for p in run) for run in runs if any(p.op_count for p in run)
+    ]
+    what = "GPU operations" if len(set(with_kernels)) < 2 else "kernels"
+    count = attrgetter("op_count" if what == "GPU operations" else "kernel_count")
+    empty = [[p for p in _profiles(side) if not count(p)] for side in sides]
 
     def shown(place: int) -> str:
         every, without = _profiles(sides[place]), len(empty[place])
-        if len(every) == without:
-            return "none"
         some = f" ({without} of {len(every)} profiles have none)" if without else ""
-        return f"{sum(profile.op_count for profile in every):,}{some}"
+        return f"{sum(map(count, every)):,}{some}" if len(every) > without else "none"
 
-    # A rank that never uses a GPU is no failure; one that does in another run is.
     lost = _lost_ranks(sides)
-    if lost or any(not side or any(map(is_empty, side)) for side in sides):
-        text = f"GPU operations: {shown(0)} vs. {shown(1)}"
+    if lost or not all(sides) or not all(any(map(count, run)) for run in runs):
+        text = f"{what}: {shown(0)} vs. {shown(1)}"
         missing = lost.difference(*(profile.ranks for side in empty for profile in side))
         if missing:
             text += f"; in some runs only: rank {', '.join(map(str, sorted(missing)))}"
@@ -392,8 +394,8 @@ def _emptiness(sides: _Sides) -> Iterator[Note]:
 
 
 def _lost_ranks(sides: _Sides) -> frozenset[int]:
-    # Some runs only have their GPU work. None is lost where the larger job's size is known, or where runs
-    # have no rank in common. A run without ranks lacks all if it has too few processes and devices.
+    # Some runs have their GPU work, and some not. None is lost where the larger job's size is known, or
+    # runs have no rank in common. A run without ranks lacks all if it has too few processes and devices.
     ranked = [run for run in chain(*sides) if all(p.ranks for p in run)]
     there = [_NO_RANKS.union(*(p.ranks for p in run)) for run in ranked]
     jobs = {
