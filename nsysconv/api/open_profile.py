@@ -315,8 +315,8 @@ def open(  # noqa: A001 - as gzip.open
 
     A file is read in place and nothing is left behind; `include` names rows of it that are left out
     unless asked for, such as python_functions. `join` are files that are one profile with it: parts of
-    the recording, or metrics of the same program's kernels. Raises UsageError where there are several
-    profiles and none was chosen, InputError if a file cannot be read.
+    the recording, or of the same program metrics of kernels or times of source lines. Raises UsageError
+    where there are several profiles and none was chosen, InputError if a file cannot be read.
     """
     target = with_joined(target, several(join))
     place, selector = split_target(target)

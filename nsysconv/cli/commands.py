@@ -142,7 +142,9 @@ def joined_target(
     )
     count = sum(1 for _ in itertools.takewhile(bool, is_more))
     if not count:
-        hint = "A timeline and metrics of its kernels: run.sqlite metrics.csv --join"
+        hint = (
+            "A timeline, and metrics of its kernels or source lines: run.sqlite metrics.csv --join"
+        )
         raise UsageError("--join joins the files after the first one", where=target, hint=hint)
     return Joined([target, *words[:count]]), words[count:]
 
