@@ -125,7 +125,8 @@ class _LinesByEntry:
 def same_files(files: set[str], others: set[str]) -> dict[str, str]:
     """Return by file that of `others` with the same path, as far as the shorter one goes.
 
-    The same whole path counts before the longest such end. A file that fits several equally well is left out.
+    The same whole path counts before the longest such end. A file that fits several equally
+    well is left out.
     """
     by_name = defaultdict(list)
     for other in others:
