@@ -75,6 +75,9 @@ def answer(
     if is_brief:
         from nsysconv.render import brief as brief_json
 
+        if not any(row.get("span_ns") for row in reports[0]) and not len(reports[1]):
+            # What people see has lines on what else was recorded.
+            reports = [*reports, *answer(target, options, say).reports]
         write(reports, destination, target, draw=brief_json.render)
     else:
         write(reports, destination, target)
