@@ -50,7 +50,8 @@ def check_brief(target: Path, folder: Path) -> dict[str, Any]:
     checks = {"found_nothing", "could_not_run"}
     words = {"notes", "answer", "lines", "next"}
     assert document.keys() - words - checks == {"format", "devices", "findings", "omitted"}
-    has_work = bool(document["devices"]) and "lines" not in document  # where there is none, the answer says so
+    # Where there is no work, the answer says so.
+    has_work = bool(document["devices"]) and "lines" not in document
     assert ("answer" in document) == (bool(document["findings"]) or not has_work)
     assert len(document["devices"]) <= 2
     assert len(document["findings"]) <= 3
