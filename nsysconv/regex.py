@@ -17,6 +17,8 @@ def regular_expression(
     `shown` is how it was typed, by default the text in quotes, and `where` in which file.
     """
     try:
+        if not isinstance(getattr(text, "pattern", text), str):
+            raise UsageError(f"{text!r} is no text", where=where, hint="Write it in quotes.")
         return re.compile(text)
     except (re.error, FutureWarning, OverflowError, RecursionError) as error:
         what = f"{shown or repr(text)} is not a regular expression: {error}"

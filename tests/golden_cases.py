@@ -247,8 +247,12 @@ CASES: dict[str, Case] = {
             "report log.txt@log-2 cpu_lines",
             "info scalene.json",
             "report scalene.json cpu_lines --time 0/1s",
+            "report trace.json scalene.json --join cpu_lines",
+            "report report1.sqlite run.lprof --join cpu_lines --limit 1",
         ),
         {
+            "report1.sqlite": BASIC,
+            "trace.json": "kineto/training-2.13.json",
             "run.lprof": "line_profiler/training.lprof",
             "scalene.json": "scalene/training.json",
             "log.txt": "line_profiler/odd.txt",

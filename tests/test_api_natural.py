@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from small_store import Kernel, Range, opened
 
+import nsysconv
 from nsysconv import api
 from nsysconv.api import Percent, Slice
-from nsysconv.errors import UsageError
+from nsysconv.errors import InputError, NsysconvError, UsageError
 
 ROWS = (*(Range(10 * i, 10 * i + 10, f"ProfilerStep#{i}") for i in range(4)),
         *(Kernel(10 * i, 10 * i + 5 + i, name=f"k{i}", device=i % 2) for i in range(4)))  # fmt: skip
@@ -65,6 +68,48 @@ def test_mistakes_in_keywords(options: dict[str, Any], what: str, hint: str) -> 
         profile.report("kernels", **options)
     assert what in error.value.what
     assert hint in error.value.hint
+
+
+@pytest.mark.parametrize("limit", [2, "2", np.int64(2)])
+def test_numbers_are_texts_too(limit: Any) -> None:
+    with opened(*ROWS) as profile:
+        assert len(profile.report("kernels", limit=limit)) == 2
+
+
+WRONG: list[Any] = [3, 2.5, None, True, b"x", ["x"], {}, object()]
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=[type(each).__name__ for each in WRONG])
+def test_arguments_that_cannot_be_meant_are_our_errors(wrong: Any, tmp_path: Path) -> None:
+    def calls(profile: nsysconv.OpenProfile) -> dict[str, Callable[[], Any]]:
+        return {
+            "report": lambda: profile.report(wrong), "find": lambda: profile.find(wrong),
+            "why": lambda: profile.why(wrong),
+            "open": lambda: nsysconv.open(wrong), "info": lambda: nsysconv.info(wrong),
+            "compare": lambda: nsysconv.compare(wrong, tmp_path),
+            "import": lambda: nsysconv.import_files([wrong], tmp_path / "job.db"),
+            "join": lambda: nsysconv.open(__file__, join=[wrong]),
+            "slice": lambda: profile.report("kernels", slice=wrong or "0:1ns"),
+            "limit": lambda: profile.report("kernels", limit=wrong if type(wrong) is float else "x"),
+        }  # fmt: skip
+
+    with opened(*ROWS) as profile:
+        for name, call in calls(profile).items():
+            with pytest.raises(NsysconvError) as error:
+                call()
+            assert error.value.what, name
+
+
+def test_a_path_is_a_word_too(tmp_path: Path) -> None:
+    """Of several words, one is as good as several, also if it is a path."""
+    with pytest.raises(InputError, match=r"missing\.csv: no such file"):
+        nsysconv.open(__file__, join=tmp_path / "missing.csv")
+
+
+def test_a_text_that_no_path_can_be(tmp_path: Path) -> None:
+    for call in (nsysconv.open, nsysconv.import_files, lambda path: nsysconv.compare(path, tmp_path)):
+        with pytest.raises(UsageError, match="is no path"):
+            call("a\0b")
 
 
 def test_results_are_collections_of_rows() -> None:

@@ -48,8 +48,10 @@ def check_brief(target: Path, folder: Path) -> dict[str, Any]:
     assert len(outcome.out.encode()) <= MOST_BYTES
     document: dict[str, Any] = json.loads(outcome.out)
     checks = {"found_nothing", "could_not_run"}
-    assert document.keys() - {"notes", "answer"} - checks == {"format", "devices", "findings", "omitted"}
-    has_work = bool(document["devices"])  # where there is none, the answer says so
+    words = {"notes", "answer", "lines", "next"}
+    assert document.keys() - words - checks == {"format", "devices", "findings", "omitted"}
+    # Where there is no work, the answer says so.
+    has_work = bool(document["devices"]) and "lines" not in document
     assert ("answer" in document) == (bool(document["findings"]) or not has_work)
     assert len(document["devices"]) <= 2
     assert len(document["findings"]) <= 3
@@ -154,6 +156,25 @@ def test_what_is_missing_is_said_first(tmp_path: Path) -> None:
     assert document["notes"][0]["severity"] == "dropped"
     whole = check_brief(TRACE, tmp_path)
     assert "trace-truncated" not in {note["slug"] for note in whole.get("notes", ())}
+
+
+@pytest.mark.parametrize(("name", "line", "command"), [
+    ("line_profiler/training.lprof", "900.00 µs 90.0 % train.py:13 in train × 100", "cpu_lines"),
+    ("pytorch_snapshot/old.pickle", "GPU 0: peak 3.80 kB of 7.17 kB reserved", "memory"),
+    ("ncu/details.csv", "6.00 µs bandwidth compute 25 %, memory 70 % saxpy", "kernel_limits"),
+    ("nsys/no_gpu-3.25.0.sqlite", "6.50 µs 100.0 % setup", "ranges"),
+])  # fmt: skip
+def test_programs_are_told_too_what_else_was_recorded(
+    name: str, line: str, command: str, tmp_path: Path
+) -> None:
+    # Hints name as many reports as fit into a line.
+    short = Path(name).name
+    shutil.copyfile(FIXTURES / name, tmp_path / short)
+    document = check_brief(Path(short), tmp_path)
+    assert any(each.startswith(line) for each in document["lines"])
+    assert any("nsysconv report" in each and command in each for each in document["next"])
+    assert document["answer"] not in document["lines"]
+    assert not {"lines", "next"} & check_brief(BASIC, tmp_path).keys()
 
 
 def test_what_is_missing_is_said_where_there_is_no_work(tmp_path: Path) -> None:

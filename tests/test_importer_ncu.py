@@ -264,6 +264,8 @@ def test_numbers_that_do_not_show_the_locale_are_read_as_english(tmp_path: Path)
     (["1,234.50"], ".", [1234.5]), (["1.234,50"], ",", [1234.5]), (["1,234,567"], ".", [1234567]),
     (["1.234.567", "1.234"], ",", [1234567, 1234]), (["0,123"], ",", [0.123]), (["12.5"], ".", [12.5]),
     (["1,234"], "", [1234]), (["1234.567"], ".", [1234.567]), (["-3", "1e-05"], "", [-3, 1e-5]),
+    (["12\u202f345", "10,50"], ",", [12345, 10.5]), (["1\u00a0234,125"], ",", [1234.125]),
+    (["1’234.5"], ".", [1234.5]),
     (["n/a", "nan", "CachePreferNone", "1.2.3", ""], ",", [None, None, None, 123, None]),
 ])  # fmt: skip
 def test_the_first_number_that_can_be_only_one_shows_the_locale(
@@ -273,6 +275,26 @@ def test_the_first_number_that_can_be_only_one_shows_the_locale(
     for cell in cells:
         decimals.learn(cell)
     assert (decimals.point, [decimals.value(cell) for cell in cells]) == (point, values)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("name", ["details.csv", "raw.csv", "summary.csv"])
+def test_a_table_that_begins_with_a_byte_order_mark(name: str, encoding: str, tmp_path: Path) -> None:
+    text = (FOLDER / name).read_text(encoding="utf-8")
+    header = text.index('"ID",') if '"ID",' in text else text.index('"Process ID",')
+    (tmp_path / name).write_text(text[header:], encoding=encoding)
+    with imported(FOLDER / name) as profile, imported(tmp_path / name) as redirected:
+        assert metrics(redirected) == metrics(profile)
+
+
+def test_a_duration_without_a_unit_is_not_in_ns(tmp_path: Path) -> None:
+    """Whoever reads the raw page as a table leaves out the row of units."""
+    header, units, *rows = (FOLDER / "raw.csv").read_text(encoding="utf-8").splitlines(keepends=True)
+    assert units.startswith('"","')
+    (tmp_path / "raw.csv").write_text("".join((header, *rows)), encoding="utf-8")
+    with imported(tmp_path / "raw.csv") as profile:
+        assert DURATION not in {name for _, name in metrics(profile)}
+        assert notes(profile)["cell-unreadable"]
 
 
 @pytest.mark.parametrize(("unit", "expected"), [

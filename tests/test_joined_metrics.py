@@ -379,7 +379,7 @@ def occupancy(kernel: str, value: float) -> Metric:
 
 
 @pytest.mark.parametrize(("names", "what"), [
-    (["raw.csv", "details.csv"], "metrics without a timeline"),
+    (["raw.csv", "details.csv"], "there is no timeline"),
     (["raw.csv", "missing.csv"], "no such file"),
     (["raw.csv"], "one file alone cannot be joined"),
 ])  # fmt: skip

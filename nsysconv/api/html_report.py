@@ -18,7 +18,7 @@ from nsysconv.api.options import ReportKeywords, ReportOptions, options_of
 from nsysconv.api.profile_file import ImportOptions
 from nsysconv.api.profile_info import info_reports
 from nsysconv.api.shown_report import ShownReport
-from nsysconv.api.targets import Files, Joined, Say, Target, Words, several, silent, with_joined
+from nsysconv.api.targets import Files, Joined, Say, Target, Words, silent, with_joined
 from nsysconv.api.time_line_parts import time_line_parts
 from nsysconv.errors import InputError, UsageError
 from nsysconv.facts import Fact
@@ -88,7 +88,7 @@ def page(
     50,000 events at most. A report that is not recorded says so in place of rows. Raises as
     `OpenProfile.report`, and UsageError for `workers` and `dask`, which make no page.
     """
-    target = with_joined(target, several(join))
+    target = with_joined(target, join)
     return page_of(target, options_of(ReportOptions, {"names": names, **options}), say)
 
 

@@ -6,7 +6,6 @@ is wanted, in the order of the inputs: the outcome is that of one after the othe
 
 from __future__ import annotations
 
-import os
 import re
 import secrets
 import tempfile
@@ -34,6 +33,7 @@ from nsysconv.api.inputs import (
 from nsysconv.api.profile_file import FileResult, ImportKeywords, ImportOptions
 from nsysconv.api.targets import Say, Target, Words, several, silent
 from nsysconv.api.workers import Workers, workers
+from nsysconv.arguments import normalize, one_or_several
 from nsysconv.errors import InputError, InUseError, NsysconvError, UsageError
 from nsysconv.importers import detection
 from nsysconv.importers.detection import is_report
@@ -118,10 +118,10 @@ def import_files(
     not there, before any is read; UsageError where the store cannot be made or is something else, and for
     words that cannot be what they are given for.
     """
-    if isinstance(paths, (str, os.PathLike, Url)):
-        paths = [paths]
-    included = frozenset(several(include))
-    return import_targets(paths, store, ImportOptions(include=included, **options))
+    listed = [paths] if isinstance(paths, Url) else [*one_or_several(paths)]
+    asked = ImportOptions(include=frozenset(several(include)), **options)
+    normalize(asked)
+    return import_targets(listed, store, asked)
 
 
 def import_targets(

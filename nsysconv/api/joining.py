@@ -1,7 +1,7 @@
-"""Several files as one profile: parts of one recording, or a timeline and metrics of another run.
+"""Several files as one profile: parts of one recording, or a timeline and what another run measured.
 
-Of the files with metrics, launches, samples and names are taken; `timeline/measured.py` finds the kernels
-that they are of.
+Of files with metrics, launches, samples and names are taken; `timeline/measured.py` finds the kernels
+that they are of. Of files with source lines, these; `timeline/line_operators.py` finds the operators.
 """
 
 from __future__ import annotations
@@ -35,14 +35,18 @@ from nsysconv.store.recording import (
     take_batches,
 )
 
-_METRICS = frozenset({Fact.METRICS})
-_NAME, _LAUNCH, _SAMPLE = (
+_METRICS, _LINES = frozenset({Fact.METRICS}), frozenset({Fact.CPU_LINES})
+_NAME, _LAUNCH, _SAMPLE, _LINE = (
     schema.name.name,
     schema.measured_launch.name,
     schema.metric_sample.name,
+    schema.cpu_line.name,
 )
 # Columns that hold ids of names.
-_NAMES = ("name_id", "mangled_name_id", "description_id", "kernel_name_id")
+_NAMES = (
+    *("name_id", "mangled_name_id", "description_id", "kernel_name_id"),
+    *("file_id", "function_id"),
+)
 # What says where a kernel ran in the other run.
 _OF_OTHER_RUN = ("id", "profile_id", "pid", "context_id", "stream_id")
 _ROWS_AT_ONCE = 100_000
@@ -68,7 +72,7 @@ def importer_of_joined(item: Input, probes: Sequence[Probe]) -> Importer:
     titles = ", ".join(dict.fromkeys(importer.TITLE for importer in importers))
     if not timelines:
         raise InputError(
-            f"metrics without a timeline to join them to: {titles}",
+            f"there is no timeline to join these to: {titles}",
             where=str(probes[0].origin),
             hint="Name a recording of the same program's timeline, too.",
         )
@@ -78,11 +82,11 @@ def importer_of_joined(item: Input, probes: Sequence[Probe]) -> Importer:
             f"files of this kind cannot be joined: {titles}",
             where=str(probes[0].origin),
             hint="Only files that are parts of one recording can be, and metrics of the same program's "
-            "kernels. Import these without --join.",
+            "kernels or times of its source lines. Import these without --join.",
         )
     if not measuring:
         return first
-    return cast("Importer", _WithMetrics(first, importers, item.paths))
+    return cast("Importer", _WithMeasured(first, importers, item.paths))
 
 
 def _importer_of(probe: Probe, selector: str | None) -> Importer:
@@ -98,12 +102,17 @@ def _is_part(importer: Importer, probe: Probe) -> bool:
 
 
 def _measures(importer: Importer) -> bool:
-    # Whether it reads metrics of kernels, and no timeline.
-    return Fact.METRICS in importer.GUARANTEED and Fact.KERNELS in importer.POSSIBLE
+    # Whether it reads metrics of kernels, or source lines, and no timeline.
+    has_metrics = Fact.METRICS in importer.GUARANTEED and Fact.KERNELS in importer.POSSIBLE
+    return has_metrics or Fact.CPU_LINES in importer.GUARANTEED
+
+
+def _measured_by(importer: Importer) -> frozenset[Fact]:
+    return importer.GUARANTEED & (_METRICS | _LINES)
 
 
 class _StoredProfile:
-    """The contract of importers for a profile of a store; it has metrics alone if it has no API calls."""
+    """The contract of importers for a profile of a store, with metrics or source lines alone or not."""
 
     VERSION = 0
     ADVICE: Mapping[Fact, str] = {}
@@ -118,9 +127,11 @@ class _StoredProfile:
             self.profile_id, self.NAME = profile.id, profile.attributes["source"]
             self.TITLE = f"profile {profile.ref.label} of a store"
             self.POSSIBLE = profile.facts | profile.missing
-            # With API calls it is a timeline, whatever was measured besides.
+            # A timeline is one, whatever was measured besides.
             has_calls = Fact.API_CALLS in profile.facts
+            has_more = not profile.facts <= _LINES | {Fact.UTC}
             self.GUARANTEED = profile.facts - (_METRICS if has_calls else frozenset())
+            self.GUARANTEED -= _LINES if has_more else frozenset()
 
     def read(self, probes: Sequence[Probe], options: Options) -> Generator[Recording, None, None]:
         """Yield the profile as a recording."""
@@ -128,8 +139,8 @@ class _StoredProfile:
             yield next(each.recording for each in profiles if each.profile_id == self.profile_id)
 
 
-class _WithMetrics:
-    """The contract of importers for a timeline, and the metrics in the other files."""
+class _WithMeasured:
+    """The contract of importers for a timeline, and the metrics or source lines in the other files."""
 
     def __init__(
         self, timeline: Importer, importers: Sequence[Importer], paths: Sequence[Path]
@@ -137,8 +148,10 @@ class _WithMetrics:
         """Take the importer of each file; `timeline` reads those that are of the timeline."""
         self.NAME, self.TITLE, self.JOINS = timeline.NAME, timeline.TITLE, timeline.JOINS
         self.VERSION = 1000 * timeline.VERSION + max(each.VERSION for each in importers)
-        self.GUARANTEED = timeline.GUARANTEED | _METRICS
-        self.POSSIBLE = timeline.POSSIBLE | _METRICS
+        others = (each for each in importers if each is not timeline)
+        self._facts = frozenset[Fact]().union(*map(_measured_by, others))
+        self.GUARANTEED = timeline.GUARANTEED | self._facts
+        self.POSSIBLE = timeline.POSSIBLE | self._facts
         self.ADVICE, self.INCLUDABLE = timeline.ADVICE, timeline.INCLUDABLE
         self._timeline, self._importers = timeline, importers
         self.own_paths = tuple(
@@ -147,23 +160,33 @@ class _WithMetrics:
         """The files of the timeline, whose names and records say of which rank it is."""
 
     def read(self, probes: Sequence[Probe], options: Options) -> Generator[Recording, None, None]:
-        """Yield the recording of the timeline, with the metrics. Raises InputError for several."""
+        """Yield the recording of the timeline, with what was measured. Raises InputError for several."""
         files = [*zip(probes, self._importers, strict=True)]
         own = [probe for probe, each in files if each is self._timeline]
         others = [(probe, each) for probe, each in files if each is not self._timeline]
+        if self._facts >= _LINES:
+            # The functions around operators are call stacks, which name lines.
+            functions = {Fact.PYTHON_FUNCTIONS} & self.INCLUDABLE.keys()
+            options = replace(options, include=options.include | functions)
         for recording in self._timeline.read(own, options):
-            if recording.one_of_several:
-                raise InputError(
-                    "the file holds several recordings: which of them was measured?",
-                    where=str(own[0].origin),
-                    hint="Import it, and join one profile of the store: STORE@LABEL.",
-                )
-            batches = _with_metrics(recording.batches, others)
-            yield replace(recording, batches=batches, possible=recording.possible | _METRICS)
+            _require_one(recording, own[0])
+            batches = _with_measured(recording.batches, others, self._facts)
+            yield replace(recording, batches=batches, possible=recording.possible | self._facts)
 
 
-def _with_metrics(batches: Batches, others: Sequence[tuple[Probe, Importer]]) -> Batches:
-    last = {_NAME: 0, _LAUNCH: 0, "part": 0}
+def _require_one(recording: Recording, probe: Probe) -> None:
+    if recording.one_of_several:
+        raise InputError(
+            "the file holds several recordings: which of them is to be joined?",
+            where=str(probe.origin),
+            hint="Import it, and join one profile of the store: STORE@LABEL.",
+        )
+
+
+def _with_measured(
+    batches: Batches, others: Sequence[tuple[Probe, Importer]], facts: frozenset[Fact]
+) -> Batches:
+    last = {_NAME: 0, _LAUNCH: 0, _LINE: 0, "part": 0}
 
     def counted(batch: Batch) -> Batch:
         if not isinstance(batch, SourceRows):
@@ -171,19 +194,25 @@ def _with_metrics(batches: Batches, others: Sequence[tuple[Probe, Importer]]) ->
                 _count(last, batch.table, batch.rows)
             return batch
         # Rows of one table from two places cannot be read in place.
-        return replace(batch, sparse=True) if batch.table == _SAMPLE else batch
+        return replace(batch, sparse=True) if batch.table in (_SAMPLE, _LINE) else batch
 
     summary = yield from mapped_batches(batches, counted)
     notes: list[Note] = []
     for probe, importer in others:
         tables, noted = _tables(probe, importer)
         notes += noted
-        last["part"] += 1
+        last["part"] += _SAMPLE in tables
+        if last[_LINE] and _LINE in tables:
+            raise InputError(
+                "source lines of several recordings cannot be joined to one timeline",
+                where=str(probe.origin),
+                hint="Join one of them.",
+            )
         for table, rows in _shifted(tables, last).items():
             yield ArrowRows(table, rows)
             _count(last, table, rows)
     summary_notes = (*summary.notes, *notes)
-    return replace(summary, facts=summary.facts | _METRICS, notes=summary_notes)
+    return replace(summary, facts=summary.facts | facts, notes=summary_notes)
 
 
 def _count(last: dict[str, int], table: str, rows: pa.Table) -> None:
@@ -194,8 +223,8 @@ def _count(last: dict[str, int], table: str, rows: pa.Table) -> None:
 
 
 def _tables(probe: Probe, importer: Importer) -> tuple[dict[str, pa.Table], list[Note]]:
-    # The rows of a file with metrics by table, and its notes as those on metrics.
-    found: dict[str, list[pa.Table]] = {_NAME: [], _LAUNCH: [], _SAMPLE: []}
+    # The rows of a file with metrics or source lines by table, and its notes on these.
+    found: dict[str, list[pa.Table]] = {_NAME: [], _LAUNCH: [], _SAMPLE: [], _LINE: []}
     profile_id = getattr(importer, "profile_id", None)
     if profile_id is not None:
         with reading(probe.path) as store:
@@ -211,29 +240,41 @@ def _tables(probe: Probe, importer: Importer) -> tuple[dict[str, pa.Table], list
                 if not isinstance(batch, SourceRows) and batch.table in found:
                     found[batch.table].append(batch.rows)
 
-            notes = take_batches(next(recordings).batches, take).notes
+            recording = next(recordings)
+            _require_one(recording, probe)
+            notes = take_batches(recording.batches, take).notes
     tables = {
         table: pa.concat_tables(parts, promote_options="default")
         for table, parts in found.items()
         if parts
     }
     # Notes on kernels of the other run say nothing of those here.
-    of_metrics = [replace(note, facts=_METRICS) for note in notes if note.facts <= _METRICS]
-    return tables, [note for note in of_metrics if note.severity is not Severity.INFO]
+    facts = _measured_by(importer)
+    of_these = [replace(note, facts=facts) for note in notes if note.facts <= facts]
+    return tables, [n for n in of_these if n.severity is not Severity.INFO or facts == _LINES]
 
 
 def _shifted(tables: Mapping[str, pa.Table], last: Mapping[str, int]) -> dict[str, pa.Table]:
     # The rows with numbers that follow those there are.
+    shifted = {}
+    for table in (_NAME, _LINE):
+        if table in tables:
+            rows = tables[table].drop_columns(_present(tables[table], ("profile_id",)))
+            shifted[table] = _moved(_moved(rows, _NAMES, last[_NAME]), ("id",), last[table])
+    return shifted | (_shifted_metrics(tables, last) if _SAMPLE in tables else {})
+
+
+def _shifted_metrics(
+    tables: Mapping[str, pa.Table], last: Mapping[str, int]
+) -> dict[str, pa.Table]:
     samples = tables[_SAMPLE]
     launches = tables.get(_LAUNCH, pa.table({}))
     if not launches.num_rows:
         launches, samples = _summarized(samples)
     samples = samples.filter(pc.is_valid(samples["launch_id"]))
-    names = tables[_NAME].drop_columns(_present(tables[_NAME], ("profile_id",)))
     part = pa.array([last["part"]] * launches.num_rows, pa.int64())
     launches = launches.drop_columns(_present(launches, ("profile_id", "part")))
     return {
-        _NAME: _moved(names, ("id",), last[_NAME]),
         _LAUNCH: _moved(
             _moved(launches, _NAMES, last[_NAME]), ("id",), last[_LAUNCH]
         ).append_column("part", part),

@@ -140,7 +140,7 @@ class OpenProfile:
         self._check_open()
         place = self._place if self._file is None else self._file.copy()
         notes, count = [], self.profile.count_in_store()
-        if count > 1 and "profile_id" not in text.lower():
+        if count > 1 and "profile_id" not in str(text).lower():
             words = f"rows may come from all {count:,} profiles; this one is profile_id {self.id}"
             notes.append(Note("query-of-all-profiles", Severity.INFO, words))
         return query_report(place, text, notes)
@@ -315,10 +315,10 @@ def open(  # noqa: A001 - as gzip.open
 
     A file is read in place and nothing is left behind; `include` names rows of it that are left out
     unless asked for, such as python_functions. `join` are files that are one profile with it: parts of
-    the recording, or metrics of the same program's kernels. Raises UsageError where there are several
-    profiles and none was chosen, InputError if a file cannot be read.
+    the recording, or of the same program metrics of kernels or times of source lines. Raises UsageError
+    where there are several profiles and none was chosen, InputError if a file cannot be read.
     """
-    target = with_joined(target, several(join))
+    target = with_joined(target, join)
     place, selector = split_target(target)
     with ExitStack() as stack:
         item = joined_input(target)

@@ -13,6 +13,7 @@ from typing import Any, TypedDict, TypeVar
 
 from nsysconv import queries
 from nsysconv.api.targets import Words
+from nsysconv.arguments import normalize
 from nsysconv.diff.limits_file import LimitsFile
 from nsysconv.document import Section
 from nsysconv.errors import UsageError, available_hint
@@ -32,8 +33,6 @@ SPLITS = ("device", "rank")
 _SPLIT_OF = {"device": "device", "rank": "rank", "host": "rank"}
 
 _OF_SLICE = frozenset(each.name for each in fields(Slice))
-# These fields take a sequence of words, or one word.
-_WORDS = frozenset({"idle", "ignore", "include", "names", "reports", "fail_on"})
 
 
 class SliceKeywords(TypedDict, total=False):
@@ -143,12 +142,8 @@ class PartOptions:
     limit: int | None = None
 
     def __post_init__(self) -> None:
-        """Keep words as a tuple: an iterator gives them once."""
-        for each in fields(self):
-            value = getattr(self, each.name)
-            if each.name in _WORDS and value is not None:
-                words = (value,) if isinstance(value, str) else tuple(value)
-                object.__setattr__(self, each.name, words)
+        """Normalize the fields; words become a tuple, since an iterator gives them once."""
+        normalize(self, {"Slice": _slice})
 
     @property
     def part(self) -> Slice | None:
@@ -293,6 +288,13 @@ def options_of(kind: type[Options], keywords: Mapping[str, Any]) -> Options:
             raise UsageError(f"a slice, and {which} beside it", hint=f"slice=Slice({which}=…)")
         others["slice"] = Slice(**of_slice)
     return kind(**others)
+
+
+def _slice(name: str, value: object) -> Slice:
+    if not isinstance(value, Slice):
+        hint = "For example: slice=nsysconv.Slice(time='1s:2s'), or time='1s:2s'"
+        raise UsageError(f"{name}={value!r} is no Slice", hint=hint)
+    return value
 
 
 def _check_any(names: Sequence[str], trait: str, rows: str) -> None:

@@ -20,7 +20,7 @@ from nsysconv.api.open_profile import OpenProfile, shown_beside, shown_report
 from nsysconv.api.options import BY as PROFILE_BY
 from nsysconv.api.options import ReportKeywords, ReportOptions, options_of
 from nsysconv.api.shown_report import ShownReport
-from nsysconv.api.targets import Files, Joined, Say, Target, Words, several, silent, with_joined
+from nsysconv.api.targets import Files, Joined, Say, Target, Words, silent, with_joined
 from nsysconv.api.workers import Workers
 from nsysconv.api.workers import workers as workers_for
 from nsysconv.errors import AbsentError, InputError, UsageError
@@ -95,7 +95,7 @@ def report_on(
     Raises UsageError for unknown words and where a store holds several runs and none was named,
     InputError where nothing can be read.
     """
-    target = with_joined(target, several(join))
+    target = with_joined(target, join)
     return report_target(target, options_of(ReportOptions, {"names": names, **options}), say)
 
 

@@ -6,6 +6,8 @@ import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from nsysconv import arguments
+from nsysconv.arguments import one_or_several, path
 from nsysconv.store.location import Url
 
 StrPath = str | os.PathLike[str]
@@ -48,16 +50,16 @@ Words = str | Iterable[str]
 """Words, or one."""
 
 
-def with_joined(target: Target, join: Iterable[StrPath]) -> Target:
+def with_joined(target: Target, join: Target | Iterable[Target]) -> Target:
     """Return a target with the files that are joined to it; without such, itself."""
-    others = [*join]
-    names = (each.secret if isinstance(each, Url) else each for each in (target, *others))
+    others = [join] if isinstance(join, Url) else [*one_or_several(join)]
+    names = (each.secret if isinstance(each, Url) else path(each) for each in (target, *others))
     return Joined(names) if others else target
 
 
 def several(words: Words) -> tuple[str, ...]:
     """Return the words as a tuple; a text alone is one word, and not its letters."""
-    return (words,) if isinstance(words, str) else tuple(words)
+    return arguments.words("words", words)
 
 
 def silent(*_: object) -> None:

@@ -75,6 +75,9 @@ def answer(
     if is_brief:
         from nsysconv.render import brief as brief_json
 
+        if not any(row.get("span_ns") for row in reports[0]) and not len(reports[1]):
+            # What people see has lines on what else was recorded.
+            reports = [*reports, *answer(target, options, say).reports]
         write(reports, destination, target, draw=brief_json.render)
     else:
         write(reports, destination, target)
@@ -142,7 +145,9 @@ def joined_target(
     )
     count = sum(1 for _ in itertools.takewhile(bool, is_more))
     if not count:
-        hint = "A timeline and metrics of its kernels: run.sqlite metrics.csv --join"
+        hint = (
+            "A timeline, and metrics of its kernels or source lines: run.sqlite metrics.csv --join"
+        )
         raise UsageError("--join joins the files after the first one", where=target, hint=hint)
     return Joined([target, *words[:count]]), words[count:]
 

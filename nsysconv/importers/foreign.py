@@ -45,7 +45,7 @@ def unknown_kind(head: bytes) -> tuple[str, str]:
     if b"\0" not in head and head.lstrip().startswith((b"{", b"[")):
         return (
             "a JSON file, but not a profile",
-            "Readable JSON files are PyTorch traces and nsys stats output.",
+            "Readable JSON is of PyTorch, nsys stats, Proton or Scalene.",
         )
     with suppress(UnicodeDecodeError):
         # The last character may be cut off.
@@ -53,7 +53,7 @@ def unknown_kind(head: bytes) -> tuple[str, str]:
         if "\0" not in text:
             return (
                 "a text file, but not a profile",
-                "Readable text is nsys stats, nvprof or nvidia-smi output with its table headers.",
+                "Readable tables are of nsys, nvprof, nvidia-smi, ncu, rocprof or line_profiler.",
             )
     return "not a profile that nsysconv reads", _kinds()["unknown"][0]["hint"]
 

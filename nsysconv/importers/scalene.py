@@ -84,8 +84,8 @@ def _batches(probe: Probe) -> Batches:
             at = f"files[{number}].lines[{place}]"
             if isinstance(line, dict):
                 first = line.get("start_function_line")
-                function = functions.get(first) if _is_line(first) else None
-                values = _values(line, profile, elapsed)
+                function, first = functions.get(first if _is_line(first) else 0, (None, None))
+                values = _values(line, profile, elapsed) | {"function_line": first}
                 lines.add(file, line.get("lineno"), function, at, **values)
             else:
                 lines.left_out.append(at)
@@ -140,9 +140,10 @@ def _values(
     return values
 
 
-def _functions(content: Mapping[str, Any]) -> dict[Any, str]:
-    # The name of each function by its line of `def`, which its lines have. The list of functions, which
-    # has names, begins each at its first decorator instead, and lacks those without samples.
+def _functions(content: Mapping[str, Any]) -> dict[Any, tuple[str, int]]:
+    # The name and first line of each function by its line of `def`, which its lines have. The list of
+    # functions, which has names, begins each at its first decorator instead, and lacks those without
+    # samples.
     named = sorted(
         (function["lineno"], function["line"])
         for function in _dictionaries(content.get("functions"))
@@ -153,7 +154,7 @@ def _functions(content: Mapping[str, Any]) -> dict[Any, str]:
         for line in _dictionaries(content["lines"])
         if _is_line(line.get("lineno")) and _is_line(line.get("start_function_line"))
     )
-    found: dict[Any, str] = {}
+    found: dict[Any, tuple[str, int]] = {}
     for first in {first for _, first in inside}:
         place = bisect_right(named, first, key=lambda each: each[0])
         if place:
@@ -161,7 +162,7 @@ def _functions(content: Mapping[str, Any]) -> dict[Any, str]:
             # From its decorators on, no line belongs to another function.
             own = bisect_left(inside, begin, key=lambda each: each[0])
             if own < len(inside) and inside[own][0] >= first:
-                found[first] = name
+                found[first] = name, begin
     return found
 
 

@@ -152,6 +152,7 @@ def on_lines(made: Sequence[Section], lines: Section, command: str) -> list[Sect
     more = [
         f"→ all lines: nsysconv report {command} cpu_lines",
         "→ to see what the GPU did meanwhile: nsys profile -o run PROGRAM, then nsysconv run.nsys-rep",
+        f"→ beside a torch.profiler trace with stacks: nsysconv report TRACE {command} --join cpu_lines",
         f"→ what is recorded, and what is missing: nsysconv info {command}",
     ]
     return [words("lines", said), words("next", more)]

@@ -140,7 +140,7 @@ def parse_spec(text: str) -> ReportSpec:
 
     Raises UsageError for a report or an option that there is not, or a value of another type.
     """
-    alias, *pieces = text.split(":")
+    alias, *pieces = str(text).split(":")
     name = _NEW_NAMES.get(alias, alias)
     options = {option.name: option for option in query(name).options}
     texts: dict[str, str | None] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TextIO
 
 from nsysconv.codes import TIME_CLASS_COLUMNS
@@ -15,7 +15,7 @@ from nsysconv.render.json import FORM
 
 MOST_BYTES = 2000
 _MOST_DEVICES, _MOST_FINDINGS, _MOST_NOTES = 2, 3, 2
-_NAME, _SENTENCE, _NOTE = 40, 200, 120
+_NAME, _SENTENCE, _NOTE, _MOST_LINES = 40, 200, 120, 8
 _DEVICE = ("profile", "rank", "device_id", "device", "span_ns", "window_ns", "busy_pct")
 _FINDING = (
     "rule",
@@ -31,18 +31,20 @@ _FINDING = (
     "gap",
 )
 _CHECKS = {"rules-found-nothing", "rules-cannot-look"}
-_WITHOUT_WORK = "There is no timed GPU work in this profile."
+_REPORTS, _NEXT = 2, "next"
 _CLASS_COLUMNS = frozenset(TIME_CLASS_COLUMNS.values())
 
 
 def render(reports: Sequence[Section], out: TextIO, options: Options) -> None:
     """Write the document: `answer`, `devices`, the least busy ones first, `findings`, `omitted`.
 
+    Without timed GPU work, the sections of the answer for people follow these reports: `lines` has what
+    they say, and `next` their commands.
     `findings` are in their order; those that have the time of another one are omitted.
     Before them `notes`, if something is missing or not exact: the weightiest ones. At last the checks
     that found nothing, with value and threshold, and those that could not run, as far as there is room.
     """
-    by_name = {report.name.partition(":")[0]: report for report in reports}
+    by_name = {report.name.partition(":")[0]: report for report in reports[:_REPORTS]}
     devices = by_name["summary"].rows()
     devices.sort(key=lambda row: row["busy_pct"] if row["busy_pct"] is not None else 101)
     findings = [row for row in by_name["findings"].rows() if not row["same_as"]]
@@ -55,14 +57,23 @@ def render(reports: Sequence[Section], out: TextIO, options: Options) -> None:
         for note in doubts[:_MOST_NOTES]
     ]
     said_first = " ".join(texts[0].lines) if len(texts) > 1 else ""
-    if not devices and not findings:
-        said_first = _WITHOUT_WORK
+    more: dict[str, Any] = {}
+    if sections := reports[_REPORTS:]:
+        lines = _words(section for section in sections if section.name != _NEXT)
+        # Before the first sentence may be notes and what was recorded.
+        said_first = next((line for line in lines if line.endswith((".", ":"))), "")
+        others = [shorten(line, _NOTE) for line in lines if line != said_first]
+        more = {
+            "lines": others[:_MOST_LINES],
+            _NEXT: _words(section for section in sections if section.name == _NEXT),
+        }
     shown_devices, shown_findings = _MOST_DEVICES, _MOST_FINDINGS
     while True:
         document = {
             "format": FORM,
             **({"notes": said} if said else {}),
-            **({"answer": said_first} if said_first else {}),
+            **({"answer": shorten(said_first, _SENTENCE)} if said_first else {}),
+            **more,
             "devices": [_device(row) for row in devices[:shown_devices]],
             "findings": [_finding(row) for row in findings[:shown_findings]],
             "omitted": {
@@ -82,6 +93,11 @@ def render(reports: Sequence[Section], out: TextIO, options: Options) -> None:
             shown_devices -= 1
         else:
             shown_findings = 0
+
+
+def _words(sections: Iterable[Section]) -> list[str]:
+    every = (line for section in sections for text in section.texts for line in text.lines)
+    return [" ".join(line.split()) for line in every if line.strip()]
 
 
 def _add_checks(document: dict[str, Any], notes: Mapping[str, Note]) -> None:

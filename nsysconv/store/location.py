@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+from nsysconv.arguments import path as path_text
 from nsysconv.errors import UsageError
 
 _GLOB_CHARACTERS = frozenset("*?[")
@@ -163,8 +164,8 @@ def parse_location(target: str | os.PathLike[str] | Url) -> Location:
     """Return the location that a text names. Raises UsageError for an address that cannot be read."""
     if isinstance(target, Url):
         return target
-    text = os.fspath(target)
-    return Url(text) if is_address(text) else Path(target)
+    text = path_text(target)
+    return Url(text) if is_address(text) else Path(text)
 
 
 def local_path(path: str | os.PathLike[str] | Url) -> Path:
@@ -182,21 +183,23 @@ def split_target(target: str | os.PathLike[str] | Url) -> tuple[Location, str | 
     """
     if isinstance(target, Url):
         return target, None
-    text = os.fspath(target)
+    text = path_text(target)
     if is_address(text):
         return split_url(text)
     if (match := only_match(target)) is not None:
         return match, None
     if "@" not in text or Path(text).exists():
-        return Path(target), None
+        return Path(text), None
     path, _, word = text.rpartition("@")
     return Path(path), word
 
 
 def globbed(target: str | os.PathLike[str] | Url) -> list[Path] | None:
     """Return the files that a pattern matches, sorted; None for what is no pattern, or exists."""
-    text = str(target)
-    if isinstance(target, Url) or is_address(text) or not _GLOB_CHARACTERS & set(text):
+    if isinstance(target, Url):
+        return None
+    text = path_text(target)
+    if is_address(text) or not _GLOB_CHARACTERS & set(text):
         return None
     with suppress(OSError, ValueError):
         if Path(text).exists():
@@ -288,6 +291,7 @@ def ask(location: Location, sql: str, find_steps: FindSteps = lambda tables: ())
     as `require_store`.
     """
     require_store(location)
+    sql = str(sql)  # as SQLAlchemy's statements are written
     try:
         sql.encode()
     except UnicodeEncodeError:

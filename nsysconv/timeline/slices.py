@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
-from numbers import Integral
 from typing import Any
 
+from nsysconv.arguments import normalize, one_or_several, whole_number
 from nsysconv.errors import UsageError
 
 
@@ -111,9 +111,7 @@ class Slice:
     def __post_init__(self) -> None:
         """Check and normalize the fields."""
         # As people write it; slices are kept by what they ask for.
-        for field in fields(self):
-            value = _NORMAL[field.type](field.name, getattr(self, field.name))
-            object.__setattr__(self, field.name, value)
+        normalize(self, _NORMAL)
         if self.time is not None and not _in_order(*self.time):
             raise UsageError("the slice ends before it starts", hint="START:END, START before END.")
         if self.projected and not self.by_range:
@@ -177,10 +175,8 @@ _DECIMALS = {"ns": 0, "us": 3, "µs": 3, "ms": 6, "s": 9, None: 0}
 _EXAMPLES = "For example: --time 1.5s:2s, --time 10%:90%, --time 3s:"
 
 
-def _moments(name: str, value: Any) -> tuple[Moment | None, Moment | None] | None:
+def _moments(name: str, value: Any) -> tuple[Moment | None, Moment | None]:
     # A:B, or A/B as nsys spells it; either end may be empty. A pair holds ns, shares or such texts.
-    if value is None:
-        return None
     ends = re.split("[:/]", value) if isinstance(value, str) else value
     if not isinstance(ends, (tuple, list)) or len(ends) != 2 or (ends[0] == ends[1] == ""):
         raise UsageError(f"--time {value!r} is not A:B", hint=_EXAMPLES)
@@ -192,7 +188,7 @@ def _moment(value: Any) -> Moment | None:
     # Decimals are exact; those beyond a ns are cut off.
     if value is None or isinstance(value, Percent) or type(value) is int:
         return value
-    text = value.strip() if isinstance(value, str) else str(_integer("time", value))
+    text = value.strip() if isinstance(value, str) else str(whole_number("time", value))
     if not text:
         return None
     match = _TIME.fullmatch(text)
@@ -211,41 +207,13 @@ def _moment(value: Any) -> Moment | None:
     return int(whole + (decimals or "")[:places].ljust(places, "0"))
 
 
-def _text(name: str, value: Any) -> str | None:
-    if isinstance(value, re.Pattern):
-        value = value.pattern
-    if value is None or isinstance(value, str):
-        return value
-    if isinstance(value, Integral) and str(value) not in ("True", "False"):
-        return str(value)
-    raise UsageError(f"{name}={value!r} is no text", hint=f"For example: {name}='3'")
-
-
-def _integer(name: str, value: Any) -> int:
-    text = str(value)
-    if isinstance(value, bool) or re.fullmatch(r"-?\d{1,18}", text) is None:
-        raise UsageError(f"{name}={value!r} is no whole number", hint=f"For example: {name}=3")
-    return int(text)
-
-
 def _integers(name: str, value: Any) -> tuple[int, ...]:
-    one = isinstance(value, str) or not isinstance(value, Iterable)
-    return tuple(_integer(name, each) for each in ([value] if one else value))
-
-
-def _flag(name: str, value: Any) -> bool:
-    # numpy's are written so, too; it is not imported for them.
-    if isinstance(value, str) or str(value) not in ("True", "False"):
-        raise UsageError(f"{name}={value!r} is neither true nor false", hint=f"{name}=True")
-    return bool(value)
+    return tuple(whole_number(name, each) for each in one_or_several(value))
 
 
 # By the type of a field, as it is written above.
-_NORMAL: Mapping[Any, Callable[[str, Any], Any]] = {
-    "tuple[Moment | None, Moment | None] | None": _moments,
-    "str | None": _text,
-    "int": _integer,
-    "bool": _flag,
+_NORMAL: Mapping[str, Callable[[str, Any], Any]] = {
+    "tuple[Moment | None, Moment | None]": _moments,
     "tuple[int, ...]": _integers,
 }
 

@@ -40,8 +40,10 @@ _RAW_METRIC = re.compile(r"[a-z][\w.:]*")
 # Rules are advice of several lines; a quote that damage opened ends with the next row.
 _MOST_LINES = 100
 _ROW = re.compile(r'"(?:\d*|ID|Process ID)","')
-_LOG = "=="
-_NUMBER = re.compile(r"[+-]?\d[\d.,']*(?:[eE][+-]?\d{1,3})?")
+_LOG, _NS = "==", "ns"
+# What is between thousands beside a dot or a comma: in French and Swiss.
+_BETWEEN = "'\u2019\u00a0\u202f"
+_NUMBER = re.compile(rf"[+-]?\d[\d.,{_BETWEEN}]*(?:[eE][+-]?\d{{1,3}})?")
 # Values of parts of the GPU or of the code follow in brackets.
 _OF_PARTS = re.compile(r"(\S+) \(.*\)", re.DOTALL)
 
@@ -76,7 +78,7 @@ class Decimals:
         if not _NUMBER.fullmatch(cell):
             return None
         point = self.point or "."
-        for sign in {".", ",", "'"} - {point}:
+        for sign in {*".,", *_BETWEEN} - {point}:
             cell = cell.replace(sign, "")
         if cell.count(point) > 1:
             return None
@@ -130,7 +132,8 @@ class Table:
     def _add(self, launch: Launch, name: str, unit: str, cells: list[str]) -> None:
         kind, spelled, factor = scale(unit)
         values = [value for value in map(self.decimals.value, cells) if value is not None]
-        if len(values) == len(cells):
+        # What 10.5 of no unit are in ns is not known.
+        if len(values) == len(cells) and (name != DURATION or spelled == _NS):
             launch.metrics[name] = Metric(kind, spelled, *(value * factor for value in values))
             if name == DURATION:
                 launch.step_ns = self.decimals.step(cells[0]) * factor

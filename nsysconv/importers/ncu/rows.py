@@ -51,7 +51,8 @@ _METRICS, _KERNELS = frozenset({Fact.METRICS}), frozenset({Fact.KERNELS})
 _NOTES = {
     "unread": ("launches-unread", Severity.DROPPED,
                "launches that NVIDIA's ncu_report could not read were left out"),
-    "unreadable": ("cell-unreadable", Severity.DROPPED, "values of metrics that are not numbers"),
+    "unreadable": ("cell-unreadable", Severity.DROPPED,
+                   "values of metrics that are not numbers, or times without a unit"),
     "range": ("metrics-of-ranges", Severity.INFO,
               "ranges or graphs of several kernels were measured as one: their metrics name no kernel"),
     "text": ("texts-left-out", Severity.INFO,

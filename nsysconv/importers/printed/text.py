@@ -58,18 +58,22 @@ def _utf8_file(probe: Probe, copy: Path) -> Path:
 
 
 def text_chunks(probe: Probe, overlap: int) -> Iterator[bytes]:
-    """Yield a text as UTF-8 in overlapping chunks; of binary files, JSON and UTF-16 only the head."""
+    """Yield a text as UTF-8 in overlapping chunks; of binary files, JSON and UTF-16 only the head.
+
+    A byte order mark is left out.
+    """
     encoding = encoding_of(probe.head)
     if encoding is not None:
         # Its first kilobytes hold a banner or header, unless a program wrote more than that before.
-        yield probe.head[: len(probe.head) // 2 * 2].decode(encoding, "replace").encode()
+        yield probe.head[2 : len(probe.head) // 2 * 2].decode(encoding, "replace").encode()
         return
-    yield probe.head
+    yield probe.head.removeprefix(codecs.BOM_UTF8)
     if b"\0" in probe.head or probe.head.lstrip()[:2] in _JSON_STARTS:
         return
     try:
         with probe.readable.open("rb") as file:
             tail = b""
+            file.seek(len(codecs.BOM_UTF8) * probe.head.startswith(codecs.BOM_UTF8))
             while chunk := file.read(_CHUNK_BYTES):
                 yield tail + chunk
                 tail = chunk[-overlap:]

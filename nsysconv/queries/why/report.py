@@ -100,7 +100,7 @@ def parse_event(text: str, timeline: Timeline) -> EventRef:
     the profile lacks events of that kind.
     """
     profile = timeline.profile
-    match = _ID.fullmatch(text)
+    match = _ID.fullmatch(str(text))
     if match is None:
         raise UsageError(
             f"{text!r} is no event", hint=f"KIND:NUMBER, as in {_EVENT}. {_ids(timeline)}"
