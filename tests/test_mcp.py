@@ -115,6 +115,13 @@ def test_paths_outside_of_the_folder_are_refused(tool: str, path: str, folder: P
         assert "outside of the folder" in found["error"]["text"]
 
 
+def test_a_refused_address_keeps_its_password(folder: Path) -> None:
+    found, failed = call(folder, "info", {"target": "postgresql://me:hidden@host/name"})
+    assert failed
+    assert "hidden" not in str(found)
+    assert "postgresql://me:***@host/name" in str(found)
+
+
 @pytest.mark.parametrize("spec", [
     "kernel_categories:rules=../secret.toml", "kernel_categories:rules=/etc/passwd",
     "kernel_categories:rules=link.db",

@@ -19,7 +19,7 @@ from typing import Any
 from nsysconv import cli, queries
 from nsysconv.cli.flags import ANSWER
 from nsysconv.errors import UsageError
-from nsysconv.store.location import globbed, is_address, split_target
+from nsysconv.store.location import globbed, is_address, redacted_target, split_target
 
 MOST_SENT, MOST_RETURNED = 10_000, 100_000
 """The most characters of all arguments of a call, and of its answer."""
@@ -173,7 +173,8 @@ def _check_paths(texts: Sequence[str]) -> None:
     # The value of an option may be another word, which is taken for a path in the folder.
     for text in texts:
         place = None if is_address(text) or "\0" in text else split_target(text)[0]
-        outside = UsageError("outside of the folder", where=text, hint="Name a path in the folder.")
+        where, hint = redacted_target(text), "Name a path in the folder."
+        outside = UsageError("outside of the folder", where=where, hint=hint)
         if not isinstance(place, Path) or place.is_absolute() or ".." in place.parts:
             raise outside
         for path in globbed(place) or [place]:
