@@ -99,7 +99,8 @@ def test_prose_name_reports_and_details() -> None:
         assert each.kind in (SAVING, COST, RISK), rule
         assert "cuda" in each.advice, rule
         cases = {"exchange", "range", "capture", "waits", "blocked", "faults", "occupancy", "input",
-                 "lock", "sleep", "core", "channels", "transposed", "permuted"}  # fmt: skip
+                 "lock", "sleep", "core", "channels", "transposed", "permuted", "once", "host", "pool",
+                     "mapped", "prefetched", "device", "mpi"}  # fmt: skip
         assert set(each.advice) <= {"cuda", "hip", "pytorch", *cases}, rule
         assert len(max(each.advice.values(), key=len)) <= 100, rule
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from nsysconv.facts import Fact
 from nsysconv.names import called, shorten
+from nsysconv.queries.findings.communication import ON_THE_HOST
 from nsysconv.queries.findings.contract import (
     NAMES_NOTHING,
     NAMES_RANGE,
@@ -23,7 +24,7 @@ from nsysconv.queries.findings.contract import (
     remaining,
     uncovered,
 )
-from nsysconv.queries.findings.host_waits import loading, waits
+from nsysconv.queries.findings.host_waits import named_waits, waits
 from nsysconv.queries.findings.operators import host_sync
 from nsysconv.queries.findings.waits import costliest_gap, sync_each_kernel, sync_small_copies
 from nsysconv.report import MISSING, Unit, human
@@ -50,6 +51,8 @@ _SHORT_GAP_NS = 200_000
 _SHORT_KERNEL_NS = 20_000
 _MOST_GAPS = 100_000
 _MOST_PCT = 80
+# From this share on one gap is what the finding is about.
+_MOST_OF_ONE_PCT = 80
 _NAME, _FUNCTION = 36, 60
 # Functions of the kernel that give a process memory where it touches it first.
 _PAGE_FAULT = re.compile(r"page_fault|handle_mm_fault|clear_(?:huge_)?page|do_anonymous_page")
@@ -137,16 +140,18 @@ def host_bound(scene: Scene) -> Found | None:
         starts, ends = ([getattr(each, name) for each in outside] for name in ("starts", "ends"))
         return union(np.concatenate(starts), np.concatenate(ends))
 
-    where = costliest_gap(scene, found, found.host_end - found.start)
-    details = {"doing": doing, "place": place}
-    return replace(measured, details=details, when=when, names=names, case=case, **where)
+    within = when().covered(found.start, found.host_end)
+    where, most = costliest_gap(scene, found, within), int(within.max(initial=0))
+    case = case or ("once" if _MOST_OF_ONE_PCT * time < 100 * most else "")
+    measured = replace(measured, names=names, case=case, most_ns=most, when=when)
+    return replace(measured, details={"doing": doing, "place": place}, **where)
 
 
 def _outside(scene: Scene, activity: HostActivity, found: Gaps) -> Iterator[Union]:
     # The host parts of gaps outside calls, without the waits that are findings of their own.
-    loader, (waited, _) = loading(scene), waits(scene)
+    own, (waited, _) = named_waits(scene), waits(scene)
     for each in activity.outside_calls(found):
-        yield difference(difference(each, loader), waited)
+        yield difference(difference(each, own), waited)
 
 
 def _doing(scene: Scene, activity: HostActivity, found: Gaps, whole: int) -> tuple[str, str, str]:
@@ -162,7 +167,11 @@ def _doing(scene: Scene, activity: HostActivity, found: Gaps, whole: int) -> tup
         clause = f", {human(captured, Unit.NS)} of it while it captured CUDA graphs"
         return clause, " that captures CUDA graphs", "capture"
     _, named = waits(scene)
-    most = mostly(activity, found, lambda name: name in named or waits_for_input(name))
+    most = mostly(
+        activity,
+        found,
+        lambda name: name in named or waits_for_input(name) or ON_THE_HOST.match(name) is not None,
+    )
     if most is None:
         return "", "", ""
     clause = f", {human(most.time, Unit.NS)} of it {most.words}"
@@ -260,9 +269,10 @@ def idle_unknown(scene: Scene) -> Found | None:
     return replace(measured, when=when, **costliest_gap(scene, gaps, gaps.dur))
 
 
-# What a call may return that is not a failure, beside 0: not ready, peer access is on already, and, at
-# the end of a process, that its context is gone (docs/definitions/findings.md).
-_NO_FAILURES = np.array([4, 600, 704, 709])
+# What a call may return that is not a failure, beside 0: not ready, peer access or registered memory that
+# is there already, and, at the end of a process, that its context is gone (docs/definitions/findings.md).
+# 29 and 50 said so before CUDA 10.1.
+_NO_FAILURES = np.array([4, 29, 50, 600, 704, 709, 712])
 _FAILURES = {
     1: "invalid value", 2: "out of memory", 98: "invalid device function",
     209: "no kernel image for this GPU", 222: "PTX of a newer compiler", 700: "illegal address",
@@ -290,7 +300,7 @@ def failed_calls(scene: Scene) -> Found | None:
         these, of = (int(np.count_nonzero(each)) for each in (group == i, calls.name_id == ids[i]))
         code = int(codes[i])
         why = f" ({_FAILURES[code]})" if code in _FAILURES else ""
-        share = f"all {of:,}" if these == of else f"{these:,} of {of:,}"
+        share = f"all {of:,}" if these == of > 1 else f"{these:,} of {of:,}"
         said.append(f"{share} of {names[int(ids[i])]} with {code}{why}")
     event = event_id("api_call", int(calls.row[failed[0]]))
     details = {

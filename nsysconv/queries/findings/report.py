@@ -32,6 +32,7 @@ from nsysconv.queries.findings.columns import COLUMNS, OPTIONS
 from nsysconv.queries.findings.contract import (
     AROUND,
     COST,
+    EXPOSED,
     RISK,
     SAVING,
     SMALL_PCT,
@@ -54,7 +55,7 @@ from nsysconv.timeline.steps import step_count
 from nsysconv.timeline.timeline import Timeline
 
 DEVICE_IMBALANCE, RANK_IMBALANCE, STRAGGLERS = "device_imbalance", "rank_imbalance", "stragglers"
-COLLECTIVE_WAIT, EXPOSED = "collective_wait", "exposed_communication"
+COLLECTIVE_WAIT = "collective_wait"
 BUCKET_SIZE = "bucket_size"
 _OVER_SEVERAL = (DEVICE_IMBALANCE, RANK_IMBALANCE, STRAGGLERS, COLLECTIVE_WAIT)
 
@@ -400,9 +401,11 @@ class Findings:
             who = waits.who[place]
             return who["profile"], replace(found, device=who["device_id"], rank=who["rank"])
 
-        top, found = communication.straggler(waits, span_ns, self._exposed())
-        yield STRAGGLERS, *of_rank(top, found)
-        rest = communication.collective_wait(waits, top)
+        late, exposed = communication.late_rank(waits), self._exposed()
+        if late is not None:
+            found = communication.straggler(waits, late, span_ns, exposed)
+            yield STRAGGLERS, *of_rank(late, found)
+        rest = communication.collective_wait(waits, late, exposed)
         if rest is not None:
             yield COLLECTIVE_WAIT, *of_rank(*rest)
 
