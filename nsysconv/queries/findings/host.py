@@ -13,6 +13,7 @@ import numpy as np
 
 from nsysconv.facts import Fact
 from nsysconv.names import called, shorten
+from nsysconv.queries.findings.calls import slow, without_other_rules
 from nsysconv.queries.findings.communication import ON_THE_HOST
 from nsysconv.queries.findings.contract import (
     NAMES_NOTHING,
@@ -54,6 +55,8 @@ _MOST_PCT = 80
 # From this share on one gap is what the finding is about.
 _MOST_OF_ONE_PCT = 80
 _NAME, _FUNCTION = 36, 60
+# The advice on slow calls by their role; others have that on calls.
+_SLOW_CASES = ("copy", "kernel_launch")
 # Functions of the kernel that give a process memory where it touches it first.
 _PAGE_FAULT = re.compile(r"page_fault|handle_mm_fault|clear_(?:huge_)?page|do_anonymous_page")
 _STATES = {
@@ -115,7 +118,7 @@ _SHORT_GAPS: dict[str, Measure] = {
 
 
 def host_bound(scene: Scene) -> Found | None:
-    """Measure the host parts of gaps in which the launching thread was in no API call.
+    """Measure the host parts of gaps in which the launching thread was in no API call, or in a slow one.
 
     What other rules say is left out: gaps below 200 µs where `launch_bound` or a rule on waits speaks,
     and the time of the data loader where `data_loader` does.
@@ -128,23 +131,52 @@ def host_bound(scene: Scene) -> Found | None:
     # A sentence needs no number of an operator's call, so calls are grouped, however tables name
     # ranges.
     activity = host_activity(scene.timeline, GROUPED)
-    time = sum(each.measure for each in _outside(scene, activity, found))
+    slow_time, most_of_slow = _in_slow_calls(scene, found)
+    time = slow_time.measure
+    for each in _outside(scene, activity, found):
+        time += each.measure - int(slow_time.covered(each.starts, each.ends).sum())
     measured = Found(scene.of_window(time), time)
     if not scene.speaks("host_bound", measured):
         return measured
     doing, place, case = _doing(scene, activity, found, time)
+    if 2 * slow_time.measure > time:
+        name, spent = most_of_slow
+        doing, place = f", {human(spent, Unit.NS)} of it in {name}", f" in {name}"
+        case = next((role for role in _SLOW_CASES if called(role)(name)), "call")
     names = NAMES_RANGE if place else NAMES_NOTHING
 
     def when() -> Union:
-        outside = list(_outside(scene, activity, found))
+        outside = [slow_time, *_outside(scene, activity, found)]
         starts, ends = ([getattr(each, name) for each in outside] for name in ("starts", "ends"))
         return union(np.concatenate(starts), np.concatenate(ends))
 
-    within = when().covered(found.start, found.host_end)
+    within = when().covered(found.start, found.end)
     where, most = costliest_gap(scene, found, within), int(within.max(initial=0))
     case = case or ("once" if _MOST_OF_ONE_PCT * time < 100 * most else "")
     measured = replace(measured, names=names, case=case, most_ns=most, when=when)
-    return replace(measured, details={"doing": doing, "place": place}, **where)
+    also = " or in slow ones (100 µs or more)" if slow_time.measure else ""
+    details = {"doing": f"{also}{doing}", "place": place}
+    return replace(measured, details=details, **where)
+
+
+def _in_slow_calls(scene: Scene, found: Gaps) -> tuple[Union, tuple[str, int]]:
+    # When the GPU waited in these gaps for slow calls that no other rule is about, if that alone is a
+    # finding, and the name under which most of that is, with its time.
+    which, calls = slow(scene), scene.timeline.calls
+    nothing = scene.calls_at(which[:0]), ("", 0)
+    if not len(which):
+        return nothing
+    inside = union(found.start, found.end)
+    (waited, _), during = waits(scene), scene.calls_at(which)
+    inside = difference(inside, difference(inside, during))
+    inside = without_other_rules(scene, difference(difference(inside, named_waits(scene)), waited))
+    if not scene.speaks("host_bound", Found(scene.of_window(inside.measure))):
+        return nothing
+    place, (names,) = factorize(take(calls.name_id, which))
+    spent = inside.covered(take(calls.start, which), take(calls.end, which))
+    by_name = sums(place, spent, len(names))
+    top = int(by_name.argmax())
+    return inside, (scene.timeline.call_names[int(names[top])], int(by_name[top]))
 
 
 def _outside(scene: Scene, activity: HostActivity, found: Gaps) -> Iterator[Union]:
