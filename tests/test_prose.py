@@ -168,8 +168,8 @@ VERBS = {
     "Allocate", "Allow", "Avoid", "Balance", "Check", "Combine", "Compute", "Copy", "Create",
     "Detach", "Even", "Exchange", "Exclude", "Free", "Hand", "Hold", "Increase", "Keep", "Launch", "Load",
     "Look", "Make", "Map", "Measure", "Optimize", "Overlap", "Pad", "Pin", "Prefetch", "Prepare",
-    "Profile", "Read", "Record", "Remove", "Reuse", "Run", "See", "Set", "Shorten", "Skip", "Start", "Synchronize",
-    "Update", "Use", "Wait", "Warm",
+    "Profile", "Read", "Record", "Remove", "Reuse", "Run", "See", "Set", "Shorten", "Skip", "Start",
+    "Synchronize", "Update", "Use", "Wait", "Warm",
 }  # fmt: skip
 TEXTS = {".py", ".toml", ".js", ".css", ".sh", ".yml", ".md"}
 PEOPLE_READ = sorted(
