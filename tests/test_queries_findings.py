@@ -27,6 +27,8 @@ from findings_cases import Case, parse, stored
 from one_answer import EXAMPLES as SOURCES
 from small_store import (
     Call,
+    Collective,
+    Graph,
     Kernel,
     Memcpy,
     Memset,
@@ -112,7 +114,8 @@ def test_prose_name_reports_and_details() -> None:
         assert "cuda" in each.advice, rule
         cases = {"exchange", "range", "capture", "waits", "blocked", "faults", "occupancy", "input",
                  "lock", "sleep", "core", "channels", "transposed", "permuted", "once", "host", "pool",
-                 "mapped", "prefetched", "device", "mpi", "call", "copy", "kernel_launch"}  # fmt: skip
+                 "mapped", "prefetched", "device", "mpi", "call", "copy",
+                 "kernel_launch", "recapture"}  # fmt: skip
         assert set(each.advice) <= {"cuda", "hip", "pytorch", *cases}, rule
         assert len(max(each.advice.values(), key=len)) <= 100, rule
 
@@ -698,3 +701,52 @@ def test_start_up_of_an_idle_device_does_not_precede_the_work_of_another() -> No
     )  # fmt: skip
     order = list(found(*rows))
     assert order.index("host_bound") < order.index("start_up")
+
+
+@pytest.mark.parametrize(("captures", "advice"), [
+    (4, "Capture each graph once"), (1, "Profile the replays"),
+])  # fmt: skip
+def test_a_graph_that_is_captured_each_time_is_to_be_captured_once(captures: int, advice: str) -> None:
+    """The host captures for 700 µs before each of the last launches, and is late for 50 µs at others."""
+    rows: list[Any] = []
+    for i in range(4):
+        low = i * 1_000_000
+        rows += [Call(low, low + 5_000, i + 1, name="cudaGraphLaunch")]
+        busy = 200_000 if 4 - i <= captures + 1 else 950_000
+        rows += [Graph(low + 5_000, low + busy, i + 1)]
+        if busy == 200_000:
+            rows += [
+                Call(low + 210_000, low + 215_000, 0, name="cudaStreamBeginCapture"),
+                Call(low + 910_000, low + 915_000, 0, name="cudaStreamEndCapture"),
+            ]
+    row = found(*rows)["host_bound"]
+    assert row["cause"] == "the GPU waits for host code that captures CUDA graphs"
+    assert row["advice"].startswith(advice)
+
+
+def test_what_ranks_wait_for_each_other_is_not_the_size_of_their_messages() -> None:
+    """Each rank is last in one of two all-reduces of 4 kB, which take 10 µs more than the other waits.
+
+    Nothing says why the GPU is idle for 390 µs between them.
+    """
+    spec = "findings:bucket_size=0:collective_wait=0:exposed_communication=0"
+    ranks = []
+    for late in (0, 1):
+        rows: list[Any] = []
+        for low, who in ((0, 0), (1_000_000, 1)):
+            start = low + (600_000 if who == late else 100_000)
+            rows += [
+                Kernel(low, start), reduce(start, low + 610_000),
+                Collective(start, low + 610_000, "allreduce", "0", dtype="Byte", in_elements=4096,
+                           out_elements=4096),
+            ]  # fmt: skip
+        ranks.append(rows)
+    rows_of = of_ranks(*ranks, spec=spec)
+    assert "stragglers" not in rows_of
+    assert rows_of["collective_wait"]["saving_ns"] == 500_000
+    assert rows_of["exposed_communication"]["saving_ns"] == 520_000
+    assert rows_of["exposed_communication"]["same_as"] == "collective_wait"
+    assert rows_of["bucket_size"]["saving_ns"] == 20_000
+    assert {row["all_savings_pct"] for row in rows_of.values() if row["kind"] == SAVING} == {
+        100 * (520_000 + 390_000) / 1_610_000
+    }

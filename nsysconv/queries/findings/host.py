@@ -197,7 +197,11 @@ def _doing(scene: Scene, activity: HostActivity, found: Gaps, whole: int) -> tup
     )
     if 2 * captured > whole:
         clause = f", {human(captured, Unit.NS)} of it while it captured CUDA graphs"
-        return clause, " that captures CUDA graphs", "capture"
+        begun, replayed = (
+            scene.calls_named(called(role)) for role in ("begin_capture", "graph_launch")
+        )
+        case = "recapture" if 2 * len(begun) > len(replayed) > 1 else "capture"
+        return clause, " that captures CUDA graphs", case
     _, named = waits(scene)
     most = mostly(
         activity,

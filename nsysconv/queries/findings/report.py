@@ -283,8 +283,22 @@ class Findings:
         for name, candidate in self._candidates():
             by_rule.setdefault(name, []).append(candidate)
         if BUCKET_SIZE in by_rule:
-            by_rule[BUCKET_SIZE] = [min(by_rule[BUCKET_SIZE], key=lambda each: each.found.value)]
+            least = min(by_rule[BUCKET_SIZE], key=lambda each: each.found.value)
+            by_rule[BUCKET_SIZE] = [self._without_waits(least)]
         return by_rule
+
+    def _without_waits(self, of: Candidate) -> Candidate:
+        # The finding without what its rank waited in collectives for others, whatever their size.
+        waits = self._collectives.waits() if self._collectives else None
+        known = (
+            (i for i, who in enumerate(waits.who) if who["profile"] == of.label) if waits else ()
+        )
+        place = next(iter(known), None)
+        if waits is None or place is None or not of.found.time_ns:
+            return of
+        time = max(of.found.time_ns - int(waits.by_last[:, place].sum()), 0)
+        value = of.found.value * time / of.found.time_ns
+        return replace(of, found=replace(of.found, value=value, time_ns=time))
 
     def _candidates(self) -> Iterator[tuple[str, Candidate]]:
         for ref, partial in self._partials:
