@@ -166,10 +166,10 @@ WORDS_PAGE = {"style-of-words.md"}
 # With which advice begins.
 VERBS = {
     "Allocate", "Allow", "Avoid", "Balance", "Capture", "Check", "Combine", "Compute", "Copy",
-    "Create", "Detach", "Even", "Exchange", "Exclude", "Free", "Hand", "Hold", "Increase", "Keep", "Launch",
-    "Load", "Look", "Make", "Map", "Measure", "Optimize", "Overlap", "Pad", "Pin", "Prefetch", "Prepare",
-    "Profile", "Read", "Record", "Remove", "Reuse", "Run", "See", "Set", "Shorten", "Skip", "Start",
-    "Synchronize", "Update", "Use", "Wait", "Warm",
+    "Create", "Detach", "Even", "Exchange", "Exclude", "Free", "Hand", "Hold", "Increase",
+    "Keep", "Launch", "Load", "Look", "Make", "Map", "Measure", "Optimize", "Overlap", "Pad",
+    "Pin", "Prefetch", "Prepare", "Profile", "Read", "Record", "Remove", "Reuse", "Run", "See",
+    "Set", "Shorten", "Skip", "Start", "Synchronize", "Update", "Use", "Wait", "Warm",
 }  # fmt: skip
 TEXTS = {".py", ".toml", ".js", ".css", ".sh", ".yml", ".md"}
 PEOPLE_READ = sorted(
