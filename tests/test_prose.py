@@ -165,11 +165,11 @@ INSTEAD = {
 WORDS_PAGE = {"style-of-words.md"}
 # With which advice begins.
 VERBS = {
-    "Allocate", "Allow", "Avoid", "Balance", "Check", "Combine", "Compute", "Copy", "Create",
-    "Detach", "Even", "Exclude", "Free", "Hand", "Hold", "Increase", "Keep", "Launch", "Load",
-    "Look", "Measure", "Optimize", "Overlap", "Pad", "Prepare", "Profile", "Read", "Record",
-    "Remove", "Reuse", "Run", "Set", "Shorten", "Skip", "Start", "Synchronize", "Update", "Use",
-    "Wait", "Warm",
+    "Allocate", "Allow", "Avoid", "Balance", "Capture", "Check", "Combine", "Compute", "Copy",
+    "Create", "Detach", "Even", "Exchange", "Exclude", "Free", "Hand", "Hold", "Increase",
+    "Keep", "Launch", "Load", "Look", "Make", "Map", "Measure", "Optimize", "Overlap", "Pad",
+    "Pin", "Prefetch", "Prepare", "Profile", "Read", "Record", "Remove", "Reuse", "Run", "See",
+    "Set", "Shorten", "Skip", "Start", "Synchronize", "Update", "Use", "Wait", "Warm",
 }  # fmt: skip
 TEXTS = {".py", ".toml", ".js", ".css", ".sh", ".yml", ".md"}
 PEOPLE_READ = sorted(

@@ -25,7 +25,21 @@ from conftest import (
 )
 from findings_cases import Case, parse, stored
 from one_answer import EXAMPLES as SOURCES
-from small_store import Call, Kernel, Memcpy, Overhead, Range, Total, cells, opened, write
+from small_store import (
+    Call,
+    Collective,
+    Graph,
+    Kernel,
+    Memcpy,
+    Memset,
+    Migration,
+    Overhead,
+    Range,
+    Total,
+    cells,
+    opened,
+    write,
+)
 from test_findings_cases import CASES, DEFINITIONS, EXAMPLES, LABELS, RECORDED
 
 import nsysconv
@@ -99,7 +113,9 @@ def test_prose_name_reports_and_details() -> None:
         assert each.kind in (SAVING, COST, RISK), rule
         assert "cuda" in each.advice, rule
         cases = {"exchange", "range", "capture", "waits", "blocked", "faults", "occupancy", "input",
-                 "lock", "sleep", "core", "channels", "transposed", "permuted"}  # fmt: skip
+                 "lock", "sleep", "core", "channels", "transposed", "permuted", "once", "host", "pool",
+                 "mapped", "prefetched", "device", "mpi", "call", "copy",
+                 "kernel_launch", "recapture"}  # fmt: skip
         assert set(each.advice) <= {"cuda", "hip", "pytorch", *cases}, rule
         assert len(max(each.advice.values(), key=len)) <= 100, rule
 
@@ -610,3 +626,127 @@ def test_checks_that_found_nothing_have_their_values() -> None:
     assert [each for each in said if each.startswith("gpu_bound")] == []
     assert "copy_bound" in [row["rule"] for row in kept]
     assert not any("copy_bound" in each.text for each in kept.notes)
+
+
+@pytest.mark.parametrize(("name", "advice"), [
+    ("cudaGraphInstantiate", "Make streams, events and graphs once"),
+    ("cudaGetDeviceProperties", "Make streams, events and graphs once"),
+    ("hipStreamCreate", "Make streams, events and graphs once"),
+    ("cudaMemcpyAsync", "Copy from pinned memory"),
+])  # fmt: skip
+def test_slow_calls_without_a_rule_of_their_own_are_the_host(name: str, advice: str) -> None:
+    """Twice a call of 700 µs fills the gap between two kernels, with 100 µs outside of calls."""
+    rows: list[Any] = []
+    for low in range(0, 3_000_000, 1_000_000):
+        number = low // 1_000_000 + 1
+        rows += [
+            Call(low, low + 5_000, number), Kernel(low + 5_000, low + 200_000, number),
+            Call(low + 250_000, low + 950_000, 0, name=name),
+        ]  # fmt: skip
+    row = found(*rows)["host_bound"]
+    assert row["saving_ns"] == 1_600_000
+    assert row["cause"] == f"the GPU waits for host code in {name}"
+    assert f" or in slow ones (100 µs or more), 1.40 ms of it in {name}." in row["finding"]
+    assert row["advice"].startswith(advice)
+
+
+@pytest.mark.parametrize(("name", "advice"), [
+    ("cudaMalloc", "Allocate once and reuse"),
+    ("cudaHostAlloc", "Pin memory once"),
+    ("hipHostMalloc", "Pin memory once"),
+    ("cudaMallocAsync", "Keep freed memory in the pool"),
+    ("cuMemSetAccess", "Map memory once"),
+    ("hipMemMap", "Map memory once"),
+])  # fmt: skip
+def test_the_advice_on_memory_fits_the_call(name: str, advice: str) -> None:
+    rows = (
+        Call(0, 5_000, 1), Kernel(5_000, 200_000, 1), Call(200_000, 900_000, 0, name=name),
+        Call(900_000, 905_000, 2), Kernel(905_000, 1_000_000, 2),
+    )  # fmt: skip
+    assert found(*rows)["allocation"]["advice"].startswith(advice)
+
+
+@pytest.mark.parametrize(("direction", "advice"), [("DtoD", "Copy less within"), ("HtoD", "Copy less; ")])
+def test_the_advice_on_copies_fits_their_direction(direction: str, advice: str) -> None:
+    rows = (Kernel(0, 200_000), Memcpy(200_000, 900_000, direction=direction), Kernel(900_000, 1_000_000))
+    assert found(*rows)["copy_bound"]["advice"].startswith(advice)
+
+
+def test_what_is_prefetched_is_not_told_to_be() -> None:
+    rows = (
+        Call(0, 5_000, 0, name="cudaMemPrefetchAsync"), Migration(10_000, 600_000),
+        Call(6_000, 11_000, 1), Kernel(600_000, 1_000_000, 1),
+    )  # fmt: skip
+    assert found(*rows)["page_migration"]["advice"].startswith("Prefetch earlier")
+    assert found(*rows[1:])["page_migration"]["advice"].startswith("Use cudaMemPrefetchAsync")
+
+
+def test_one_gap_that_is_most_of_a_finding_is_said() -> None:
+    """Of two gaps of 800 and 100 µs the first one is 89 %."""
+    rows = [
+        row for start, number in ((0, 1), (900_000, 2), (1_100_000, 3))
+        for row in (Call(start, start + 5_000, number), Kernel(start + 5_000, start + 100_000, number))
+    ]  # fmt: skip
+    row = found(*rows)["host_bound"]
+    assert row["finding"].endswith("One gap accounts for 89 % of it.")
+    assert row["advice"].startswith("See what the program does in that gap")
+
+
+def test_start_up_of_an_idle_device_does_not_precede_the_work_of_another() -> None:
+    """GPU 0 works from 0.1 to 1 ms, GPU 1 sets memory for 1 µs in the end."""
+    rows = (
+        Call(0, 5_000, 1), Kernel(5_000, 300_000, 1),
+        Call(700_000, 705_000, 2), Kernel(705_000, 1_000_000, 2),
+        Call(990_000, 995_000, 3, name="cudaMemsetAsync"), Memset(998_000, 999_000, 3, device=1),
+    )  # fmt: skip
+    order = list(found(*rows))
+    assert order.index("host_bound") < order.index("start_up")
+
+
+@pytest.mark.parametrize(("captures", "advice"), [
+    (4, "Capture each graph once"), (1, "Profile the replays"),
+])  # fmt: skip
+def test_a_graph_that_is_captured_each_time_is_to_be_captured_once(captures: int, advice: str) -> None:
+    """The host captures for 700 µs before each of the last launches, and is late for 50 µs at others."""
+    rows: list[Any] = []
+    for i in range(4):
+        low = i * 1_000_000
+        rows += [Call(low, low + 5_000, i + 1, name="cudaGraphLaunch")]
+        busy = 200_000 if 4 - i <= captures + 1 else 950_000
+        rows += [Graph(low + 5_000, low + busy, i + 1)]
+        if busy == 200_000:
+            rows += [
+                Call(low + 210_000, low + 215_000, 0, name="cudaStreamBeginCapture"),
+                Call(low + 910_000, low + 915_000, 0, name="cudaStreamEndCapture"),
+            ]
+    row = found(*rows)["host_bound"]
+    assert row["cause"] == "the GPU waits for host code that captures CUDA graphs"
+    assert row["advice"].startswith(advice)
+
+
+def test_what_ranks_wait_for_each_other_is_not_the_size_of_their_messages() -> None:
+    """Each rank is last in one of two all-reduces of 4 kB, which take 10 µs more than the other waits.
+
+    Nothing says why the GPU is idle for 390 µs between them.
+    """
+    spec = "findings:bucket_size=0:collective_wait=0:exposed_communication=0"
+    ranks = []
+    for late in (0, 1):
+        rows: list[Any] = []
+        for low, who in ((0, 0), (1_000_000, 1)):
+            start = low + (600_000 if who == late else 100_000)
+            rows += [
+                Kernel(low, start), reduce(start, low + 610_000),
+                Collective(start, low + 610_000, "allreduce", "0", dtype="Byte", in_elements=4096,
+                           out_elements=4096),
+            ]  # fmt: skip
+        ranks.append(rows)
+    rows_of = of_ranks(*ranks, spec=spec)
+    assert "stragglers" not in rows_of
+    assert rows_of["collective_wait"]["saving_ns"] == 500_000
+    assert rows_of["exposed_communication"]["saving_ns"] == 520_000
+    assert rows_of["exposed_communication"]["same_as"] == "collective_wait"
+    assert rows_of["bucket_size"]["saving_ns"] == 20_000
+    assert {row["all_savings_pct"] for row in rows_of.values() if row["kind"] == SAVING} == {
+        100 * (520_000 + 390_000) / 1_610_000
+    }

@@ -9,6 +9,7 @@ from functools import partial
 
 import numpy as np
 
+from nsysconv.codes import MPI_KINDS
 from nsysconv.queries.contract import Array
 from nsysconv.queries.findings.contract import (
     NAMES_CALL,
@@ -23,20 +24,25 @@ from nsysconv.queries.stragglers import Waits
 from nsysconv.report import Unit, human
 from nsysconv.threads import cached_in
 from nsysconv.timeline.annotations import ranges, which_named
-from nsysconv.timeline.arrays import take
+from nsysconv.timeline.arrays import factorize, sums, take
 from nsysconv.timeline.collective_messages import MESSAGE_COLUMNS, messages
 from nsysconv.timeline.collectives import run_on_the_gpu
-from nsysconv.timeline.events import event_id
+from nsysconv.timeline.events import event_id, has_time
 from nsysconv.timeline.intervals import Union, difference, union
 from nsysconv.timeline.kernel_categories import communicates, kernel_names
 
 _SMALL_BYTES = 1 << 20
-# As PyTorch names the ranges on gloo's threads.
 # Sends, and all-to-all, which NCCL and RCCL make of them.
 _EXCHANGE = re.compile(r"SendRecv|AllToAll", re.IGNORECASE)
-_ON_THE_HOST = re.compile(r"gloo:")
+# As PyTorch names the ranges on gloo's threads, and wrappers of MPI those of its functions.
+_MPI = re.compile(r"P?MPI_(?!Init|Finalize)")
+ON_THE_HOST = re.compile(rf"gloo:|{_MPI.pattern}")
+"""What matches the names of ranges in which the host exchanges data with other ranks."""
+_OTHER_MPI = MPI_KINDS.index("other")
 # Who waited for less than this part of what the longest did waited for nothing.
 _WAITED_PARTS = 100
+# One rank is late if others waited for it so many times as long as for any other one.
+_TIMES_THE_NEXT = 2
 
 
 @dataclass(frozen=True)
@@ -125,28 +131,75 @@ def bucket_size(scene: Scene) -> Found | None:
     return Found(scene.of_window(time), time, details, when=when, names=NAMES_CALL)
 
 
+@dataclass(frozen=True)
+class _Exchanges:
+    # The calls in which the host exchanges data with other ranks, with their rows: first those that are
+    # ranges.
+    start: Array
+    end: Array
+    name: Array
+    names: tuple[str, ...]
+    row: Array
+    range_count: int
+
+
+@cached_in("measured")
 def host_collectives(scene: Scene) -> Found | None:
-    """Measure the idle time in the window while the host was in collectives of gloo."""
-    spans = ranges(scene.timeline)
-    pids = scene.timeline.pids_on(scene.device)
-    mine = spans.take(which_named(spans, _ON_THE_HOST.match) & np.isin(spans.pid, pids))
-    if not len(mine):
+    """Measure the idle time in the window while the host itself exchanged data with other ranks."""
+    made = _exchanges(scene)
+    if not len(made.start):
         return None
-    when = partial(remaining, union(mine.start, mine.end), scene.busy, scene.window)
+    exchanged = union(made.start, made.end)
+    when = partial(remaining, exchanged, scene.busy, scene.window)
     time = when().measure
-    details = {"count": counted(len(mine), "collective", "collectives")}
-    event = event_id("range", int(mine.row[(mine.end - mine.start).argmax()]))
+    top = made.names[int(sums(made.name, made.end - made.start, len(made.names)).argmax())]
+    details = {"count": f"{counted(len(made.start), 'call', 'calls')}, most of it in {top}"}
+    longest = int((made.end - made.start).argmax())
+    kind = "range" if longest < made.range_count else "mpi_call"
+    event, case = event_id(kind, int(made.row[longest])), "mpi" if _MPI.match(top) else ""
     share = scene.of_window(time)
-    return Found(share, time, details, event=event, when=when, names=NAMES_RANGE)
+    return Found(share, time, details, event=event, when=when, names=NAMES_RANGE, case=case)
 
 
-def straggler(waits: Waits, span_ns: int, exposed: Mapping[str, int]) -> tuple[int, Found]:
-    """Measure what ranks waited for the one that made them wait most; say which that is.
+def exchanging(scene: Scene) -> Union:
+    """Return when the host itself exchanged data with other ranks, if that is a finding; else nothing."""
+    made, is_finding = _exchanges(scene), scene.has("host_collectives", host_collectives)
+    return union(made.start, made.end, np.full(len(made.start), is_finding))
+
+
+@cached_in("measured")
+def _exchanges(scene: Scene) -> _Exchanges:
+    # MPI's calls, which a profile has as such or as ranges, and gloo's ranges.
+    pids = scene.timeline.pids_on(scene.device)
+    spans = ranges(scene.timeline)
+    mine = spans.take(which_named(spans, ON_THE_HOST.match) & np.isin(spans.pid, pids))
+    column = scene.timeline.columns("mpi_call", ("start_ns", "dur_ns", "pid", "kind", "name_id"))
+    row = np.flatnonzero(
+        has_time(column) & np.isin(column["pid"], pids) & (column["kind"] != _OTHER_MPI)
+    )
+    start = np.concatenate((mine.start, column["start_ns"][row]))
+    dur = np.concatenate((mine.end - mine.start, column["dur_ns"][row]))
+    place, (ids,) = factorize(column["name_id"][row])
+    texts = scene.timeline.profile.names(ids)
+    names = (*mine.names, *(texts.get(i, "MPI") for i in ids.tolist()))
+    rows = np.concatenate((mine.row, row))
+    name = np.concatenate((mine.name, place + len(mine.names)))
+    return _Exchanges(start, start + dur, name, names, rows, len(mine))
+
+
+def late_rank(waits: Waits) -> int | None:
+    """Return the place of the rank for which others waited twice as long as for any other; None: none."""
+    by_rank = waits.by_last.sum(axis=1)
+    second, first = np.sort(by_rank)[-2:].tolist()
+    return int(by_rank.argmax()) if first >= _TIMES_THE_NEXT * second else None
+
+
+def straggler(waits: Waits, top: int, span_ns: int, exposed: Mapping[str, int]) -> Found:
+    """Measure what ranks waited for a late one.
 
     What could be saved of it is at most what of their communication is `exposed`, in ns by profile, on
     average; of those that are not in it nothing is left out.
     """
-    top = int(waits.by_last.sum(axis=1).argmax())
     who_waited = _is_noteworthy(waits.by_last[top])
     waited = take(waits.by_last[top], who_waited)
     whole, others = round(waited.mean()), len(waits.who) - 1
@@ -154,11 +207,7 @@ def straggler(waits: Waits, span_ns: int, exposed: Mapping[str, int]) -> tuple[i
         who = "The other ranks" if others > 1 else "The other rank"
     else:
         who = f"{len(waited):,} of the {others:,} other ranks"
-    labels = [waits.who[i]["profile"] for i in np.flatnonzero(who_waited).tolist()]
-    parts = [
-        min(exposed.get(label, ns), ns) for label, ns in zip(labels, waited.tolist(), strict=True)
-    ]
-    time = round(sum(parts) / len(parts))
+    time = _mean_exposed(waits, waits.by_last[top], exposed)
     details = {
         "who": who,
         "each": " each on average" if len(waited) > 1 else "",
@@ -169,22 +218,31 @@ def straggler(waits: Waits, span_ns: int, exposed: Mapping[str, int]) -> tuple[i
     }
     most = int(waits.most[top]) * time // max(1, int(waits.by_last[top].sum()))
     share = 100 * time / span_ns if span_ns else 0.0
-    return top, Found(share, time, details, most_ns=most, names=NAMES_CALL)
+    return Found(share, time, details, most_ns=most, names=NAMES_CALL)
 
 
-def collective_wait(waits: Waits, straggler: int) -> tuple[int, Found] | None:
-    """Measure what ranks waited for others than this one; say which rank waited most in total."""
-    others = np.arange(len(waits.who)) != straggler
+def _mean_exposed(waits: Waits, waited: Array, exposed: Mapping[str, int]) -> int:
+    # The mean of those that waited, of each at most what of its communication is exposed.
+    some = np.flatnonzero(_is_noteworthy(waited)).tolist()
+    labels = [waits.who[i]["profile"] for i in some]
+    times = zip(labels, waited[some].tolist(), strict=True)
+    return round(sum(int(min(exposed.get(label, ns), ns)) for label, ns in times) / len(some))
+
+
+def collective_wait(
+    waits: Waits, late: int | None, exposed: Mapping[str, int]
+) -> tuple[int, Found] | None:
+    """Measure what ranks waited for others than a late one, as `straggler` does; say who waited most."""
+    others = np.arange(len(waits.who)) != (-1 if late is None else late)
     waited = waits.by_last[others].sum(axis=0)
     total = int(waited.sum())
     if not total or not waits.lasted:
         return None
-    noteworthy = take(waited, _is_noteworthy(waited))
-    time = round(noteworthy.mean())
-    details = {"count": counted(len(noteworthy), "rank", "ranks")}
+    time = _mean_exposed(waits, waited, exposed)
+    details = {"count": counted(int(np.count_nonzero(_is_noteworthy(waited))), "rank", "ranks")}
     most = int(waits.most[others].max()) * time // total
-    found = Found(100 * total / waits.lasted, time, details, most_ns=most)
-    return int(waits.by_last.sum(axis=0).argmax()), found
+    found = Found(100 * total / waits.lasted, time, details, most_ns=most, names=NAMES_CALL)
+    return int(waited.argmax()), found
 
 
 def _is_noteworthy(waited: Array) -> Array:

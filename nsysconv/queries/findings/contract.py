@@ -34,12 +34,13 @@ _OF_COPIES = ("direction", "bytes", "src_kind", "dst_kind")
 
 SAVING, COST, RISK = "saving", "cost", "risk"
 """The kinds of findings: what could go, where time goes, and what may end a run."""
-CAUSES = {"exposed_communication": "stragglers"}
-"""Rules whose time another one explains, by the rule that does."""
+EXPOSED = "exposed_communication"
+CAUSES = ("stragglers", "collective_wait")
+"""The rules that explain why communication is exposed."""
 AROUND = ("start_up", "tear_down")
 """The rules on what is before and after the work."""
-NAMES_NOTHING, NAMES_CALL, NAMES_RANGE = range(3)
-"""What a finding names: an effect alone, a call or operator, or a range of the program's own."""
+NAMES_NOTHING, NAMES_CALL, NAMES_VALUE, NAMES_RANGE = range(4)
+"""What a finding names: an effect alone, a call, a value that the host reads, or a range."""
 
 
 @dataclass(frozen=True)

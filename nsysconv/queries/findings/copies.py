@@ -26,16 +26,17 @@ from nsysconv.timeline.idle import Gaps
 from nsysconv.timeline.intervals import Union, longest, union, union_with, united
 
 _WITH_THE_HOST = np.array([DIRECTIONS.index("HtoD"), DIRECTIONS.index("DtoH")])
+_ON_THE_DEVICE = DIRECTIONS.index("DtoD")
 _PAGEABLE = MEMORY_KINDS.index("Pageable")
 _SMALL_BYTES = 4096
 _FEWEST_SMALL = 100
 
 
-def _largest(copies: GpuOps, column: Mapping[str, Array], which: Array) -> str:
+def _largest(copies: GpuOps, column: Mapping[str, Array], which: Array) -> tuple[str, str]:
     # The words name the direction with most time of these copies, its bytes, its rate and its kind of
-    # memory.
+    # memory. With them comes the case of the advice.
     if not which.any():
-        return ""
+        return "", ""
     direction = column["direction"]
     directions = distinct(take(direction, which))
     dur = copies.dur
@@ -48,7 +49,8 @@ def _largest(copies: GpuOps, column: Mapping[str, Array], which: Array) -> str:
     known = [kind for kind in memory_kind_names(distinct(kinds)) if kind]
     memory = f", {known[0].lower()} memory" if len(known) == 1 and name in ("HtoD", "DtoH") else ""
     rate = f" at {human(moved * 1e9 / took, Unit.BYTES_PER_S)}" if took else ""
-    return f"; most of it {human(moved, Unit.BYTES)} {name}{rate}{memory}"
+    case = "device" if top == _ON_THE_DEVICE else ""
+    return f"; most of it {human(moved, Unit.BYTES)} {name}{rate}{memory}", case
 
 
 def _without_kernel(scene: Scene, ops: GpuOps, which: Array) -> Union:
@@ -72,14 +74,14 @@ def copy_bound(scene: Scene) -> Found | None:
     time = scene.times["memcpy"] + scene.times["memset"]
     kinds = (scene.ops.kind == OpKind.MEMCPY) | (scene.ops.kind == OpKind.MEMSET)
     ops, column = scene.copies
-    what = _largest(ops, column, np.ones(len(ops), bool))
+    what, case = _largest(ops, column, np.ones(len(ops), bool))
     details, event = {"what": what}, scene.longest_op(kinds)
 
     def when() -> Union:
         running = union(scene.ops.start, scene.ops.end, kinds)
         return remaining(running, scene.computing, scene.span)
 
-    return Found(scene.of_window(time), time, details, event=event, when=when)
+    return Found(scene.of_window(time), time, details, event=event, when=when, case=case)
 
 
 def pageable_copies(scene: Scene) -> Found | None:
@@ -88,7 +90,7 @@ def pageable_copies(scene: Scene) -> Found | None:
     pageable = (column["src_kind"] == _PAGEABLE) | (column["dst_kind"] == _PAGEABLE)
     when = partial(_without_kernel, scene, ops, pageable)
     time, count = _time_without_kernel(scene, ops, pageable), int(np.count_nonzero(pageable))
-    what = _largest(ops, column, pageable)
+    what, _ = _largest(ops, column, pageable)
     details = {"count": counted(count, "copy", "copies"), "what": what}
     event = _longest(ops, pageable)
     share = scene.of_window(time)
@@ -96,8 +98,13 @@ def pageable_copies(scene: Scene) -> Found | None:
 
 
 def synchronous_copies(scene: Scene) -> Found | None:
-    """Measure copies by calls that wait for them, without a kernel, and the gaps that began in these."""
+    """Measure copies by calls that wait for them, without a kernel, and the gaps that began in these.
+
+    No call waits for a copy within the device.
+    """
     which = scene.calls_named(called("blocking_copy"))
+    column, of_copies = scene.copies[1], scene.owner[scene.ops.kind == OpKind.MEMCPY]
+    which = which[~np.isin(which, of_copies[column["direction"] == _ON_THE_DEVICE])]
     if not len(which):
         return None
     # The mask is true for these calls. The extra last element represents operations without a call.

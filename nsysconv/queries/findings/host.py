@@ -13,6 +13,8 @@ import numpy as np
 
 from nsysconv.facts import Fact
 from nsysconv.names import called, shorten
+from nsysconv.queries.findings.calls import slow, without_other_rules
+from nsysconv.queries.findings.communication import ON_THE_HOST
 from nsysconv.queries.findings.contract import (
     NAMES_NOTHING,
     NAMES_RANGE,
@@ -23,7 +25,7 @@ from nsysconv.queries.findings.contract import (
     remaining,
     uncovered,
 )
-from nsysconv.queries.findings.host_waits import loading, waits
+from nsysconv.queries.findings.host_waits import named_waits, waits
 from nsysconv.queries.findings.operators import host_sync
 from nsysconv.queries.findings.waits import costliest_gap, sync_each_kernel, sync_small_copies
 from nsysconv.report import MISSING, Unit, human
@@ -50,7 +52,11 @@ _SHORT_GAP_NS = 200_000
 _SHORT_KERNEL_NS = 20_000
 _MOST_GAPS = 100_000
 _MOST_PCT = 80
+# From this share on one gap is what the finding is about.
+_MOST_OF_ONE_PCT = 80
 _NAME, _FUNCTION = 36, 60
+# The advice on slow calls by their role; others have that on calls.
+_SLOW_CASES = ("copy", "kernel_launch")
 # Functions of the kernel that give a process memory where it touches it first.
 _PAGE_FAULT = re.compile(r"page_fault|handle_mm_fault|clear_(?:huge_)?page|do_anonymous_page")
 _STATES = {
@@ -112,7 +118,7 @@ _SHORT_GAPS: dict[str, Measure] = {
 
 
 def host_bound(scene: Scene) -> Found | None:
-    """Measure the host parts of gaps in which the launching thread was in no API call.
+    """Measure the host parts of gaps in which the launching thread was in no API call, or in a slow one.
 
     What other rules say is left out: gaps below 200 µs where `launch_bound` or a rule on waits speaks,
     and the time of the data loader where `data_loader` does.
@@ -125,28 +131,59 @@ def host_bound(scene: Scene) -> Found | None:
     # A sentence needs no number of an operator's call, so calls are grouped, however tables name
     # ranges.
     activity = host_activity(scene.timeline, GROUPED)
-    time = sum(each.measure for each in _outside(scene, activity, found))
+    slow_time, most_of_slow = _in_slow_calls(scene, found)
+    time = slow_time.measure
+    for each in _outside(scene, activity, found):
+        time += each.measure - int(slow_time.covered(each.starts, each.ends).sum())
     measured = Found(scene.of_window(time), time)
     if not scene.speaks("host_bound", measured):
         return measured
     doing, place, case = _doing(scene, activity, found, time)
+    if 2 * slow_time.measure > time:
+        name, spent = most_of_slow
+        doing, place = f", {human(spent, Unit.NS)} of it in {name}", f" in {name}"
+        case = next((role for role in _SLOW_CASES if called(role)(name)), "call")
     names = NAMES_RANGE if place else NAMES_NOTHING
 
     def when() -> Union:
-        outside = list(_outside(scene, activity, found))
+        outside = [slow_time, *_outside(scene, activity, found)]
         starts, ends = ([getattr(each, name) for each in outside] for name in ("starts", "ends"))
         return union(np.concatenate(starts), np.concatenate(ends))
 
-    where = costliest_gap(scene, found, found.host_end - found.start)
-    details = {"doing": doing, "place": place}
-    return replace(measured, details=details, when=when, names=names, case=case, **where)
+    within = when().covered(found.start, found.end)
+    where, most = costliest_gap(scene, found, within), int(within.max(initial=0))
+    case = case or ("once" if _MOST_OF_ONE_PCT * time < 100 * most else "")
+    measured = replace(measured, names=names, case=case, most_ns=most, when=when)
+    also = " or in slow ones (100 µs or more)" if slow_time.measure else ""
+    details = {"doing": f"{also}{doing}", "place": place}
+    return replace(measured, details=details, **where)
+
+
+def _in_slow_calls(scene: Scene, found: Gaps) -> tuple[Union, tuple[str, int]]:
+    # When the GPU waited in these gaps for slow calls that no other rule is about, if that alone is a
+    # finding, and the name under which most of that is, with its time.
+    which, calls = slow(scene), scene.timeline.calls
+    nothing = scene.calls_at(which[:0]), ("", 0)
+    if not len(which):
+        return nothing
+    inside = union(found.start, found.end)
+    (waited, _), during = waits(scene), scene.calls_at(which)
+    inside = difference(inside, difference(inside, during))
+    inside = without_other_rules(scene, difference(difference(inside, named_waits(scene)), waited))
+    if not scene.speaks("host_bound", Found(scene.of_window(inside.measure))):
+        return nothing
+    place, (names,) = factorize(take(calls.name_id, which))
+    spent = inside.covered(take(calls.start, which), take(calls.end, which))
+    by_name = sums(place, spent, len(names))
+    top = int(by_name.argmax())
+    return inside, (scene.timeline.call_names[int(names[top])], int(by_name[top]))
 
 
 def _outside(scene: Scene, activity: HostActivity, found: Gaps) -> Iterator[Union]:
     # The host parts of gaps outside calls, without the waits that are findings of their own.
-    loader, (waited, _) = loading(scene), waits(scene)
+    own, (waited, _) = named_waits(scene), waits(scene)
     for each in activity.outside_calls(found):
-        yield difference(difference(each, loader), waited)
+        yield difference(difference(each, own), waited)
 
 
 def _doing(scene: Scene, activity: HostActivity, found: Gaps, whole: int) -> tuple[str, str, str]:
@@ -160,9 +197,17 @@ def _doing(scene: Scene, activity: HostActivity, found: Gaps, whole: int) -> tup
     )
     if 2 * captured > whole:
         clause = f", {human(captured, Unit.NS)} of it while it captured CUDA graphs"
-        return clause, " that captures CUDA graphs", "capture"
+        begun, replayed = (
+            scene.calls_named(called(role)) for role in ("begin_capture", "graph_launch")
+        )
+        case = "recapture" if 2 * len(begun) > len(replayed) > 1 else "capture"
+        return clause, " that captures CUDA graphs", case
     _, named = waits(scene)
-    most = mostly(activity, found, lambda name: name in named or waits_for_input(name))
+    most = mostly(
+        activity,
+        found,
+        lambda name: name in named or waits_for_input(name) or ON_THE_HOST.match(name) is not None,
+    )
     if most is None:
         return "", "", ""
     clause = f", {human(most.time, Unit.NS)} of it {most.words}"
@@ -260,9 +305,10 @@ def idle_unknown(scene: Scene) -> Found | None:
     return replace(measured, when=when, **costliest_gap(scene, gaps, gaps.dur))
 
 
-# What a call may return that is not a failure, beside 0: not ready, peer access is on already, and, at
-# the end of a process, that its context is gone (docs/definitions/findings.md).
-_NO_FAILURES = np.array([4, 600, 704, 709])
+# What a call may return that is not a failure, beside 0: not ready, peer access or registered memory that
+# is there already, and, at the end of a process, that its context is gone (docs/definitions/findings.md).
+# 29 and 50 said so before CUDA 10.1.
+_NO_FAILURES = np.array([4, 29, 50, 600, 704, 709, 712])
 _FAILURES = {
     1: "invalid value", 2: "out of memory", 98: "invalid device function",
     209: "no kernel image for this GPU", 222: "PTX of a newer compiler", 700: "illegal address",
@@ -290,7 +336,7 @@ def failed_calls(scene: Scene) -> Found | None:
         these, of = (int(np.count_nonzero(each)) for each in (group == i, calls.name_id == ids[i]))
         code = int(codes[i])
         why = f" ({_FAILURES[code]})" if code in _FAILURES else ""
-        share = f"all {of:,}" if these == of else f"{these:,} of {of:,}"
+        share = f"all {of:,}" if these == of > 1 else f"{these:,} of {of:,}"
         said.append(f"{share} of {names[int(ids[i])]} with {code}{why}")
     event = event_id("api_call", int(calls.row[failed[0]]))
     details = {

@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 
 from nsysconv.names import os_role, shorten
+from nsysconv.queries.findings.communication import exchanging
 from nsysconv.queries.findings.contract import (
     NAMES_CALL,
     NAMES_RANGE,
@@ -33,7 +34,7 @@ from nsysconv.timeline.host_threads import (
     running_threads,
 )
 from nsysconv.timeline.idle import drop_threadless_host_parts
-from nsysconv.timeline.intervals import Union, difference, union
+from nsysconv.timeline.intervals import Union, difference, union, union_with
 from nsysconv.timeline.range_names import GROUPED
 from nsysconv.timeline.steps import waits_for_input
 
@@ -62,11 +63,13 @@ def data_loader(scene: Scene) -> Found | None:
     return Found(share, time, details, event=event, when=when, names=NAMES_RANGE)
 
 
-def loading(scene: Scene) -> Union:
-    """Return when the program waited for its data loader, if that is a finding; else nothing."""
+def named_waits(scene: Scene) -> Union:
+    """Return when the program waited for its data loader or other ranks, as far as these are findings."""
+    found = exchanging(scene)
     if scene.speaks("data_loader", data_loader(scene)):
-        return _loader(scene)
-    return union(np.empty(0, np.int64), np.empty(0, np.int64))
+        loading = _loader(scene)
+        found = union_with(found, loading.starts, loading.ends)
+    return found
 
 
 def _loader(scene: Scene) -> Union:
@@ -118,12 +121,12 @@ def _joined(unions: Iterable[Union]) -> Union:
 
 @cached_in("measured")
 def _waits(scene: Scene) -> dict[str, _Wait]:
-    # The waits in the host parts of gaps by what for: outside of API calls, and of the data loader
-    # where that is a finding.
+    # The waits in the host parts of gaps by what for: outside of API calls, and of those that have a
+    # finding of their own.
     found = {what: _Wait() for what in _FOR}
     if scene.gaps is None or not scene.timeline.profile.facts & words()["host_wait"].any_of:
         return found
-    activity, loader = host_activity(scene.timeline, GROUPED), loading(scene)
+    activity, named = host_activity(scene.timeline, GROUPED), named_waits(scene)
     for pieces in activity.system(drop_threadless_host_parts(scene.timeline, scene.gaps)):
         for label in distinct(pieces.label).tolist():
             kind, name = activity.name(label)
@@ -131,7 +134,7 @@ def _waits(scene: Scene) -> dict[str, _Wait]:
             if what is None:
                 continue
             mine, wait = pieces.take(pieces.label == label), found[what]
-            waited = difference(union(mine.start, mine.end), loader)
+            waited = difference(union(mine.start, mine.end), named)
             wait.starts.append(waited.starts)
             wait.ends.append(waited.ends)
             wait.times[name] = wait.times.get(name, 0) + waited.measure
@@ -171,8 +174,9 @@ def host_wait(scene: Scene) -> Found | None:
         said += f", {human(mine.measure, Unit.NS)} of it"
     others = "" if what in ("input", "sleep") else _others(scene, wait, mine)
     inside = when.covered(scene.gaps.start, scene.gaps.end)
+    measured = replace(measured, case=what, most_ns=int(inside.max(initial=0)))
     where = costliest_gap(scene, scene.gaps, inside)
-    return replace(measured, details={"what": said, "others": others}, case=what, **where)
+    return replace(measured, details={"what": said, "others": others}, **where)
 
 
 def _others(scene: Scene, wait: _Wait, when: Union) -> str:

@@ -10,17 +10,17 @@ import numpy as np
 from nsysconv.codes import COMMUNICATION
 from nsysconv.errors import NotRecorded
 from nsysconv.names import shorten_kernel
-from nsysconv.queries.findings.contract import Found, Scene, clipped, counted
+from nsysconv.queries.findings.contract import NAMES_CALL, Found, Scene, clipped, counted
 from nsysconv.queries.kernel_categories import computes
 from nsysconv.report import MISSING
 from nsysconv.timeline.account import GRAPH_LAUNCH
 from nsysconv.timeline.arrays import Array, blocks, factorize, sums, take
 from nsysconv.timeline.events import OpKind, event_id
-from nsysconv.timeline.intervals import Union, lasting
+from nsysconv.timeline.intervals import Union, lasting, union
 from nsysconv.timeline.kernel_categories import communicates, kernel_name_ids, rules
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import KERNEL, totals
-from nsysconv.timeline.utilization import GRID, kernel_fill, sm_count
+from nsysconv.timeline.utilization import GRID, KernelFill, kernel_fill, sm_count
 
 _LONG_KERNEL_NS = 100_000
 _LOW_OCCUPANCY = 0.125
@@ -149,7 +149,8 @@ def low_parallelism(scene: Scene) -> Found | None:
     # Larger batches have more blocks; they do not make a block's needs smaller.
     is_weak = 2 * ops.dur[weak].sum() > ops.dur[mine].sum()
     case = "occupancy" if is_weak else ""
-    return Found(scene.of_window(time), time, details, event=event, when=when, case=case)
+    share = scene.of_window(time)
+    return Found(share, time, details, event=event, when=when, case=case, names=NAMES_CALL)
 
 
 def _long_and_few(scene: Scene, multiprocessors: int) -> tuple[Array, Array]:
@@ -163,12 +164,27 @@ def _long_and_few(scene: Scene, multiprocessors: int) -> tuple[Array, Array]:
         np.array([each in some for each in categories], bool)[place]
         for some in ((COMMUNICATION,), _FEW_WARPS)
     )
-    few = (fill.blocks < _FEW_BLOCKS * multiprocessors) & ~talks
+    few = _run_with_few_blocks(fill, _FEW_BLOCKS * multiprocessors) & ~talks
     # 0 % is what profilers write that do not know it.
     weak = ~few & (fill.occupancy < _LOW_OCCUPANCY) & (fill.occupancy > 0) & ~talks & ~few_warps
     ops = scene.ops
     long = np.flatnonzero(scene.is_kernel & lasting(ops.start, ops.end, _LONG_KERNEL_NS))
     return long[few], long[weak]
+
+
+def _run_with_few_blocks(fill: KernelFill, enough: float) -> Array:
+    # The mask is true for kernels that run for most of their time when all of these together have too
+    # few blocks.
+    few = fill.blocks < enough
+    starts, ends = fill.start[few], fill.end[few]
+    known = ~np.isnan(fill.blocks)
+    at = np.concatenate((fill.start[known], fill.end[known]))
+    change = np.concatenate((fill.blocks[known], -fill.blocks[known]))
+    order = np.argsort(at, kind="stable")
+    at, running = at[order], np.cumsum(change[order])
+    together = union(at[:-1], at[1:], running[:-1] < enough)
+    few[few] = 2 * together.covered(starts, ends) > ends - starts
+    return few
 
 
 def _short_and_few(scene: Scene, multiprocessors: int) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -28,6 +29,11 @@ from nsysconv.timeline.memory import Pool, parts
 from nsysconv.timeline.steps import annotated
 
 _HTOD = DIRECTIONS.index("HtoD")
+_CASES = {
+    "host": re.compile(r"\w*Host|hsa_amd_memory_(?:un)?lock").match,
+    "pool": re.compile(r"\w*(?:Async|FromPool|PoolTrim)").match,
+    "mapped": re.compile(r"(?:cu|hip)Mem(?:Create|Map|Unmap|Release|Address|SetAccess)").match,
+}
 
 
 def allocation(scene: Scene) -> Found | None:
@@ -49,12 +55,18 @@ def allocation(scene: Scene) -> Found | None:
     if not scene.speaks("allocation", measured):
         return measured
     clause, event = scene.during(which, span)
-    return replace(measured, details={"during": clause}, event=event)
+    name, _, _ = scene.most_idle(which, span)
+    return replace(measured, details={"during": clause}, event=event, case=_case_of(name))
+
+
+def _case_of(name: str) -> str:
+    # The case of the advice: some of it is for other functions than this one.
+    return next((case for case, fits in _CASES.items() if fits(name)), "")
 
 
 def _makes_context(scene: Scene) -> list[int]:
     calls, names = scene.timeline.calls, scene.timeline.call_names
-    found, gives_back, only_asks = [], called("free"), called("query")
+    found, gives_back, only_asks = [], called("free"), called("query", "load")
     for pid in scene.timeline.pids_on(scene.device).tolist():
         is_first = True
         # The first ones are enough: calls are in the order of their starts.
@@ -101,7 +113,12 @@ def page_migration(scene: Scene) -> Found | None:
         own = remaining(travelling, union(ops.start, ops.end, ~pages), span)
         return union_with(own, faulting.starts, faulting.ends)
 
-    return Found(scene.of_span(time), time, details, event=scene.longest_op(pages), when=when)
+    event, case = scene.longest_op(pages), "prefetched" if _prefetches(scene) else ""
+    return Found(scene.of_span(time), time, details, event=event, when=when, case=case)
+
+
+def _prefetches(scene: Scene) -> bool:
+    return len(scene.calls_named(called("prefetch"))) > 0
 
 
 def _fault_time(scene: Scene, pages: Array) -> Union:
@@ -109,9 +126,7 @@ def _fault_time(scene: Scene, pages: Array) -> Union:
     # or that is not known.
     ops = scene.ops
     nothing = union(ops.start[:0], ops.end[:0])
-    if Fact.API_CALLS not in scene.timeline.profile.facts or len(
-        scene.calls_named(called("prefetch"))
-    ):
+    if Fact.API_CALLS not in scene.timeline.profile.facts or _prefetches(scene):
         return nothing
     direction = scene.timeline.profile.columns("unified_memory_event", ("direction",))["direction"]
     arriving = pages.copy()

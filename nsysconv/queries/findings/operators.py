@@ -18,6 +18,7 @@ from nsysconv.facts import Fact
 from nsysconv.names import WAITS, called, shorten_kernel
 from nsysconv.queries.findings.contract import (
     NAMES_CALL,
+    NAMES_VALUE,
     Found,
     Scene,
     clipped,
@@ -227,7 +228,8 @@ def of_kernels(scene: Scene, mine: Array) -> Found | None:
     time = scene.span.measure(ops.start, ops.end, mine)
     event = scene.longest_op(mine)
     when = partial(clipped, ops.start, ops.end, scene.span, mine)
-    return Found(100 * int(own.sum()) / whole, time, details, event=event, when=when)
+    share = 100 * int(own.sum()) / whole
+    return Found(share, time, details, event=event, when=when, names=NAMES_CALL)
 
 
 def kernels_named(scene: Scene, fits: Callable[[str], object]) -> Array:
@@ -300,7 +302,7 @@ def host_sync(scene: Scene) -> Found | None:
     }
     where = gap_at(scene, scene.gaps, after.costliest)
     when, share = partial(after_waits, scene, waits), scene.of_span(after.time)
-    return Found(share, after.time, details, when=when, names=NAMES_CALL, **where)
+    return Found(share, after.time, details, when=when, names=NAMES_VALUE, **where)
 
 
 def _copies_back(scene: Scene, calls: OperatorCalls) -> Array:

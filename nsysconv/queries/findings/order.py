@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 from nsysconv.queries.findings.contract import (
     AROUND,
     CAUSES,
     COST,
+    EXPOSED,
     RISK,
     SAVING,
     SMALL_PCT,
@@ -45,7 +47,7 @@ def whose_time(best: Mapping[str, Candidate]) -> Mapping[str, Place]:
     """Return where each finding belongs, by the time that two share on the device of the larger one."""
 
     def shared_ns(one: str, other: str) -> int:
-        if CAUSES.get(one) == other or CAUSES.get(other) == one:
+        if EXPOSED in (one, other) and (one in CAUSES or other in CAUSES):
             return min(best[one].found.time_ns, best[other].found.time_ns)
         shared = max((best[one], best[other]), key=lambda each: each.found.time_ns).overlap
         return shared.shared_ns.get((min(one, other), max(one, other)), 0) if shared else 0
@@ -56,17 +58,17 @@ def whose_time(best: Mapping[str, Candidate]) -> Mapping[str, Place]:
 def together(best: Mapping[str, Candidate]) -> float:
     """Return what all savings together are at most, in per cent.
 
-    It is that of the device where they are most, and in addition what only ranks together show.
+    It is that of the device where they are most, and in addition what only ranks together show: the
+    same ranks and collectives, so the largest, and no more than exposed communication where there is any.
     """
     savings = {name: each for name, each in best.items() if words()[name].kind == SAVING}
-    explained = {cause for effect, cause in CAUSES.items() if effect in savings}
-    of_device, of_ranks = [0.0], 0.0
-    for name, each in savings.items():
+    of_device, of_ranks = [0.0], [0.0]
+    for each in savings.values():
         if each.overlap and each.span_ns:
             of_device.append(100 * each.overlap.savings_ns / each.span_ns)
-        elif name not in explained:
-            of_ranks += each.share_pct or 0.0
-    return min(max(of_device) + of_ranks, 100.0)
+        elif EXPOSED not in savings:
+            of_ranks.append(each.share_pct or 0.0)
+    return min(max(of_device) + max(of_ranks), 100.0)
 
 
 def ranked(best: Mapping[str, Candidate], where: Mapping[str, Place]) -> list[str]:
@@ -78,10 +80,8 @@ def ranked(best: Mapping[str, Candidate], where: Mapping[str, Place]) -> list[st
     follows it.
     """
     number_of = {name: number for number, name in enumerate(words())}
-    around = {
-        name for name, each in best.items()
-        if name in AROUND and each.window_ns * 100 >= each.span_ns * _SHORT_WINDOW_PCT
-    }  # fmt: skip
+    works = any(e.window_ns * 100 >= e.span_ns * _SHORT_WINDOW_PCT for e in best.values())
+    around = {name for name in AROUND if name in best and works}
     savings = [
         each for name, each in best.items()
         if words()[name].kind == SAVING and name not in around
@@ -93,9 +93,9 @@ def ranked(best: Mapping[str, Candidate], where: Mapping[str, Place]) -> list[st
     for name, place in where.items():
         if place.same_as:
             share[place.same_as] = max(share[place.same_as], share[name])
-    for effect, cause in CAUSES.items():
-        if {effect, cause} <= share.keys() and 2 * share[cause] >= share[effect]:
-            share[cause] = max(share[cause], share[effect])  # it comes before what it explains
+    for cause in share.keys() & set(CAUSES):
+        if 2 * share[cause] >= share.get(EXPOSED, inf):
+            share[cause] = max(share[cause], share[EXPOSED])  # it comes before what it explains
 
     def key(name: str) -> tuple[Any, ...]:
         kind, own = words()[name].kind, best[name].share_pct
@@ -107,7 +107,7 @@ def ranked(best: Mapping[str, Candidate], where: Mapping[str, Place]) -> list[st
             kind == RISK,
             kind != first,
             -share[name],
-            name not in CAUSES.values(),
+            name not in CAUSES,
             number_of[name],
         )
 

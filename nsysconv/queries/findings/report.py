@@ -32,6 +32,7 @@ from nsysconv.queries.findings.columns import COLUMNS, OPTIONS
 from nsysconv.queries.findings.contract import (
     AROUND,
     COST,
+    EXPOSED,
     RISK,
     SAVING,
     SMALL_PCT,
@@ -54,7 +55,7 @@ from nsysconv.timeline.steps import step_count
 from nsysconv.timeline.timeline import Timeline
 
 DEVICE_IMBALANCE, RANK_IMBALANCE, STRAGGLERS = "device_imbalance", "rank_imbalance", "stragglers"
-COLLECTIVE_WAIT, EXPOSED = "collective_wait", "exposed_communication"
+COLLECTIVE_WAIT = "collective_wait"
 BUCKET_SIZE = "bucket_size"
 _OVER_SEVERAL = (DEVICE_IMBALANCE, RANK_IMBALANCE, STRAGGLERS, COLLECTIVE_WAIT)
 
@@ -282,8 +283,22 @@ class Findings:
         for name, candidate in self._candidates():
             by_rule.setdefault(name, []).append(candidate)
         if BUCKET_SIZE in by_rule:
-            by_rule[BUCKET_SIZE] = [min(by_rule[BUCKET_SIZE], key=lambda each: each.found.value)]
+            least = min(by_rule[BUCKET_SIZE], key=lambda each: each.found.value)
+            by_rule[BUCKET_SIZE] = [self._without_waits(least)]
         return by_rule
+
+    def _without_waits(self, of: Candidate) -> Candidate:
+        # The finding without what its rank waited in collectives for others, whatever their size.
+        waits = self._collectives.waits() if self._collectives else None
+        known = (
+            (i for i, who in enumerate(waits.who) if who["profile"] == of.label) if waits else ()
+        )
+        place = next(iter(known), None)
+        if waits is None or place is None or not of.found.time_ns:
+            return of
+        time = max(of.found.time_ns - int(waits.by_last[:, place].sum()), 0)
+        value = of.found.value * time / of.found.time_ns
+        return replace(of, found=replace(of.found, value=value, time_ns=time))
 
     def _candidates(self) -> Iterator[tuple[str, Candidate]]:
         for ref, partial in self._partials:
@@ -400,9 +415,11 @@ class Findings:
             who = waits.who[place]
             return who["profile"], replace(found, device=who["device_id"], rank=who["rank"])
 
-        top, found = communication.straggler(waits, span_ns, self._exposed())
-        yield STRAGGLERS, *of_rank(top, found)
-        rest = communication.collective_wait(waits, top)
+        late, exposed = communication.late_rank(waits), self._exposed()
+        if late is not None:
+            found = communication.straggler(waits, late, span_ns, exposed)
+            yield STRAGGLERS, *of_rank(late, found)
+        rest = communication.collective_wait(waits, late, exposed)
         if rest is not None:
             yield COLLECTIVE_WAIT, *of_rank(*rest)
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from nsysconv.facts import Fact
 from nsysconv.names import LAUNCHES, WAITS, called, shorten
+from nsysconv.queries.findings.calls import LONG_LAUNCH_NS, loading
 from nsysconv.queries.findings.contract import NAMES_CALL, Found, Scene, remaining, uncovered
 from nsysconv.queries.findings.host import mostly
 from nsysconv.report import Unit, human
@@ -25,12 +26,9 @@ from nsysconv.timeline.range_names import GROUPED
 from nsysconv.timeline.steps import Steps, annotated, steps
 from nsysconv.timeline.windows import Window
 
-# No launch takes as long; what does loads code first.
-_LONG_LAUNCH_NS = 1_000_000
 _FEWEST_STEPS = 3
 _MOST_PARTS = 3
 _COMPILES = re.compile(r"compil(?:e(?!d)|ing|ation)|autotun|ptxas", re.IGNORECASE)
-_FEWEST_CALLS, _TIMES_MEDIAN = 3, 100
 _LONGEST_NAME = 36
 
 
@@ -165,9 +163,7 @@ def _filled_by(scene: Scene, low: int, high: int, taken: Union, whole: int) -> s
 
 def module_loading(scene: Scene) -> Found | None:
     """Measure the idle time in the window in which code was loaded or a call took very long, once."""
-    loading = scene.calls_named(called("initialization"))
-    long = scene.calls_named(called(*LAUNCHES), _LONG_LAUNCH_NS)
-    which = distinct(np.concatenate((loading, long, _long_first_calls(scene))))
+    which = loading(scene)
     during = scene.calls_at(which)
     time = uncovered(during, scene.busy, scene.window)
     when = partial(remaining, during, scene.busy, scene.window)
@@ -176,21 +172,6 @@ def module_loading(scene: Scene) -> Found | None:
         return measured
     clause, event = scene.during(which, scene.window)
     return replace(measured, details={"during": clause}, event=event)
-
-
-def _long_first_calls(scene: Scene) -> Array:
-    # First calls that took 100 times the median of all of their name, or more: what they need was made
-    # in them. Calls that wait, or take memory, take long for other reasons.
-    calls = scene.timeline.calls
-    others = called(*WAITS, *LAUNCHES, "blocking_copy", "allocation", "initialization")
-    long = scene.calls_named(lambda name: not others(name), _LONG_LAUNCH_NS)
-    found = []
-    for name in distinct(take(calls.name_id, long)).tolist():
-        every = np.flatnonzero((calls.name_id == name) & scene.outermost)
-        dur = take(calls.end, every) - take(calls.start, every)
-        if len(every) >= _FEWEST_CALLS and dur[0] >= _TIMES_MEDIAN * max(float(np.median(dur)), 1):
-            found.append(int(every[0]))
-    return np.array(found, np.int64)
 
 
 def warm_up(scene: Scene) -> Found | None:
@@ -253,7 +234,7 @@ def _longer_by(scene: Scene, mine: Steps, excess: int) -> str:
     def during(fits: Callable[[str], object], shortest_ns: int = 0) -> Union:
         return scene.calls_at(scene.calls_named(fits, shortest_ns))
 
-    launches = during(called(*LAUNCHES), _LONG_LAUNCH_NS)
+    launches = during(called(*LAUNCHES), LONG_LAUNCH_NS)
     parts = (
         ("in kernels that no later step runs", _tried_out(scene, mine)),
         ("in other GPU work", scene.busy),

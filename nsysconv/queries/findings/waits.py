@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from nsysconv.names import WAITS, called, shorten_kernel
-from nsysconv.queries.findings.contract import NAMES_CALL, Found, Scene, counted
+from nsysconv.queries.findings.contract import NAMES_CALL, NAMES_VALUE, Found, Scene, counted
 from nsysconv.report import MISSING, Unit, human
 from nsysconv.threads import cached_in
 from nsysconv.timeline.account import op_name
@@ -161,7 +161,7 @@ def sync_small_copies(scene: Scene) -> Found | None:
     where = gap_at(scene, scene.gaps, after.costliest)
     when = partial(after_waits, scene, waits, which=begun)
     share = scene.of_window(after.time)
-    return Found(share, after.time, details, when=when, names=NAMES_CALL, **where)
+    return Found(share, after.time, details, when=when, names=NAMES_VALUE, **where)
 
 
 def queue_wait(scene: Scene) -> Found | None:
