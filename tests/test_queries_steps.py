@@ -277,3 +277,22 @@ def test_names_of_waits_for_input(name: str) -> None:
 ])  # fmt: skip
 def test_names_that_are_no_waits_for_input(name: str) -> None:
     assert not waits_for_input(name)
+
+
+@pytest.mark.parametrize(
+    ("asked", "text"),
+    [
+        ({"step_range": "typo"}, "nothing is per step: no range is called typo"),
+        ({"step_kernel": "typo"}, "nothing is per step: fewer than two kernels match 'typo'"),
+        ({"step_range": "epoch *"}, None),
+        ({"step_range": "epoch *", "time": "20ns:30ns"}, None),
+        ({}, None),
+    ],
+)
+def test_what_is_asked_for_as_steps_and_is_not_there_is_a_note(
+    asked: dict[str, Any], text: str | None
+) -> None:
+    rows = Range(0, 10, "epoch 1"), Range(10, 20, "epoch 2"), Kernel(0, 40)
+    with opened(*rows) as profile:
+        notes = profile.report("kernels", **asked).notes
+    assert [note.text for note in notes if note.slug == "steps-not-found"] == [text] * bool(text)

@@ -10,6 +10,7 @@ import numpy as np
 from nsysconv.codes import API_LAYERS, DIRECTIONS, MEMORY_KINDS
 from nsysconv.facts import Fact
 from nsysconv.launch import dimensions_in
+from nsysconv.notes import Note, Severity
 from nsysconv.queries.contract import Array, ColumnValues, Query, Request, Result
 from nsysconv.report import MISSING, Better, Column, Unit
 from nsysconv.timeline.arrays import Statistics, blocks, factorize, percent, take
@@ -304,12 +305,17 @@ def with_per_step(
 ) -> Result:
     """Return the result with the columns that `totals` names, each with the column that it divides.
 
-    Where no step is annotated, the facts that describe steps are unused.
+    Where no step is annotated, the facts that describe steps are unused; steps that somebody asked for,
+    and that are not there, are a note.
     """
-    count = step_count(timeline, request.steps)
+    count, absent = step_count(timeline, request.steps), tuple[Note, ...]()
+    if request.steps and not count and not step_count(timeline.whole, request.steps):
+        text = f"nothing is per step: {request.steps.absent}"
+        absent = (Note("steps-not-found", Severity.APPROXIMATED, text),)
     divided = {name: _divided(values[total], count) for name, total in totals.items()}
     known = any(np.isfinite(each).any() for each in divided.values())
-    return Result({**values, **divided}, unused=frozenset() if known else STEP_FACTS)
+    unused = frozenset() if known else STEP_FACTS
+    return Result({**values, **divided}, notes=absent, unused=unused)
 
 
 def _divided(values: Sequence[int | None] | Array, count: int) -> Array:

@@ -97,7 +97,7 @@ def compute(timeline: Timeline, request: Request) -> Result | ColumnValues:
     values = _from_events(timeline, request) if recorded else _from_totals(timeline, request)
     result = with_per_step(values, timeline, request, {"per_step_ns": "kernel_sum_ns"})
     seen = measured(timeline) if Fact.METRICS in timeline.profile.facts else None
-    return replace(result, notes=seen.notes) if seen else result
+    return replace(result, notes=(*result.notes, *seen.notes)) if seen else result
 
 
 KERNELS = Query(
