@@ -203,6 +203,21 @@ def cut_off(text: str, width: int) -> str:
     return text if len(text) <= width else f"{text[: max(width - 1, 0)].rstrip()}…"
 
 
+def drop_clauses(text: str, width: int) -> str:
+    """Return a sentence without its last clauses, if what remains has at most `width` characters.
+
+    Else all of it. What stands in brackets at its end stays.
+    """
+    *clauses, last = text.split("; ")
+    end = last[last.rfind(" (") :] if last.endswith(")") and " (" in last else ""
+    while len(text) > width and clauses:
+        shorter = "; ".join(clauses) + end
+        if len(shorter) <= width:
+            return shorter
+        clauses.pop()
+    return text
+
+
 def shorten_kernel(name: str, width: int) -> str:
     """Return a kernel's demangled name in at most `width` characters.
 

@@ -79,8 +79,9 @@ def test_a_star_brings_the_public_names_only(told: dict[str, Any]) -> None:
 def test_help_says_what_a_function_takes(told: dict[str, Any]) -> None:
     # Some Pythons write long signatures on several lines.
     assert "open(target:'Target',*,include:" in "".join(told["help"].split())
-    assert "Raises UsageError where there are several" in told["help"]
-    assert "`advice` is how to record them" in " ".join(told["help"].replace("|", " ").split())
+    words = " ".join(told["help"].replace("|", " ").split())
+    assert "Raises UsageError where there are several" in words
+    assert "`advice` is how to record them" in words
 
 
 @pytest.mark.parametrize("name", nsysconv.__all__)

@@ -11,7 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from machine import APPLY, REDUCE, SAXPY, STENCIL, TRITON
 
-from nsysconv.names import escaped, plain_api_name, shorten, shorten_kernel, shorten_name
+from nsysconv.names import (
+    drop_clauses,
+    escaped,
+    plain_api_name,
+    shorten,
+    shorten_kernel,
+    shorten_name,
+)
 
 API_NAMES = tomllib.loads(Path(__file__).with_name("api_names.toml").read_text(encoding="utf-8"))
 PLAIN: dict[str, str] = API_NAMES["plain"]
@@ -130,3 +137,18 @@ def test_a_name_as_long_as_a_file_is_shortened_by_its_ends() -> None:
     short = {shorten_kernel(name, 60) for _ in range(20)}
     assert time.process_time() - begun < 2
     assert short == {"kernel<float, float, float, float, float,…float, float, int>"}
+
+
+@pytest.mark.parametrize(
+    ("width", "short"),
+    [
+        (99, "lost: 15 of 20 A; 3 of 4 B; 2 of 5 C (20 of 29, first at a:1)"),
+        (60, "lost: 15 of 20 A; 3 of 4 B (20 of 29, first at a:1)"),
+        (50, "lost: 15 of 20 A (20 of 29, first at a:1)"),
+        (20, "lost: 15 of 20 A; 3 of 4 B; 2 of 5 C (20 of 29, first at a:1)"),
+    ],
+)
+def test_a_sentence_loses_whole_clauses(width: int, short: str) -> None:
+    """What is in brackets at its end counts all of them; where even the first is too long, all stay."""
+    text = "lost: 15 of 20 A; 3 of 4 B; 2 of 5 C (20 of 29, first at a:1)"
+    assert drop_clauses(text, width) == short

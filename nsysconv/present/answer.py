@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from nsysconv.codes import TIME_CLASS_COLUMNS, TIME_CLASSES
 from nsysconv.document import Section, Text
-from nsysconv.names import cut_off, shorten, shorten_kernel
+from nsysconv.names import cut_off, drop_clauses, shorten, shorten_kernel
 from nsysconv.notes import Note, Severity
 from nsysconv.present.next_steps import INDENT, WIDTH, lines_of, next_steps, tables_line
 from nsysconv.queries.findings.contract import COST, RISK, SAVING, is_minor
@@ -543,27 +543,19 @@ def _partly(notes: Mapping[str, Note]) -> Iterator[str]:
     if "rules-cannot-look" in notes and LEFT_OUT in notes["rules-cannot-look"].text:
         yield "! Other operations ran during this selection; that time counts as idle here."
     elif "ranks-missing" in notes:
-        yield _whole_clauses(f"! {notes['ranks-missing'].text}", WIDTH)
+        yield drop_clauses(f"! {notes['ranks-missing'].text}", WIDTH)
 
 
 def _doubt(doubts: Sequence[Note]) -> str:
     # The first note on missing data is shown, else the first on data that is not exact.
     worst = min(doubts, key=lambda note: note.severity is not Severity.DROPPED)
     more = f" (and {len(doubts) - 1} more)" if len(doubts) > 1 else ""
-    return _whole_clauses(f"! {worst.severity.value}: {worst.text}", WIDTH - len(more)) + more
+    return drop_clauses(f"! {worst.severity.value}: {worst.text}", WIDTH - len(more)) + more
 
 
 def _lost_work(note: Note) -> Iterator[str]:
     yield f"! {note.text}: the profiler lost it."
     yield "  Possible causes: missing permissions, WSL, a killed process, an unsupported driver."
-
-
-def _whole_clauses(text: str, room: int) -> str:
-    # The text without its last clauses, if those that remain fit; else all of it, on several lines.
-    shorter = text
-    while len(shorter) > room and "; " in shorter:
-        shorter = shorter.rpartition("; ")[0]
-    return shorter if len(shorter) <= room else text
 
 
 def _height(shown: Section) -> int:

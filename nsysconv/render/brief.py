@@ -8,7 +8,7 @@ from typing import Any, TextIO
 
 from nsysconv.codes import TIME_CLASS_COLUMNS
 from nsysconv.document import Section
-from nsysconv.names import shorten
+from nsysconv.names import drop_clauses, shorten
 from nsysconv.notes import Note, Severity
 from nsysconv.render.contract import Options
 from nsysconv.render.json import FORM
@@ -53,7 +53,7 @@ def render(reports: Sequence[Section], out: TextIO, options: Options) -> None:
     doubts = [note for note in notes.values() if note.severity is not Severity.INFO]
     doubts.sort(key=lambda note: note.severity is not Severity.DROPPED)
     said = [
-        {"slug": note.slug, "severity": note.severity.value, "text": shorten(note.text, _NOTE)}
+        {"slug": note.slug, "severity": note.severity.value, "text": _said(note.text)}
         for note in doubts[:_MOST_NOTES]
     ]
     said_first = " ".join(texts[0].lines) if len(texts) > 1 else ""
@@ -62,7 +62,7 @@ def render(reports: Sequence[Section], out: TextIO, options: Options) -> None:
         lines = _words(section for section in sections if section.name != _NEXT)
         # Before the first sentence may be notes and what was recorded.
         said_first = next((line for line in lines if line.endswith((".", ":"))), "")
-        others = [shorten(line, _NOTE) for line in lines if line != said_first]
+        others = [_said(line) for line in lines if line != said_first]
         more = {
             "lines": others[:_MOST_LINES],
             _NEXT: _words(section for section in sections if section.name == _NEXT),
@@ -137,6 +137,10 @@ def _device(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _finding(row: Mapping[str, Any]) -> dict[str, Any]:
     return {name: _short(row[name], _SENTENCE) for name in _FINDING if row[name] is not None}
+
+
+def _said(text: str) -> str:
+    return shorten(drop_clauses(text, _NOTE), _NOTE)
 
 
 def _short(value: Any, longest: int = _NAME) -> Any:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TextIO
 
 from nsysconv.document import Section
-from nsysconv.names import encodable, escaped, named_texts, shorten, shorten_name
+from nsysconv.names import drop_clauses, encodable, escaped, named_texts, shorten, shorten_name
 from nsysconv.notes import Severity
 from nsysconv.render import markdown
 from nsysconv.render.contract import Options
@@ -180,7 +180,7 @@ def _code(text: str, out: TextIO) -> str:
 
 
 def _shown(text: str, out: TextIO) -> str:
-    return markdown.sentence(shorten(escaped(text), _SENTENCE), out)
+    return markdown.sentence(shorten(drop_clauses(escaped(text), _SENTENCE), _SENTENCE), out)
 
 
 def _folded(headline: Section, tables: Sequence[Section], out: TextIO, room: int) -> Iterator[str]:

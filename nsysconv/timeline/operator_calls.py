@@ -81,7 +81,7 @@ class OperatorCalls:
 
     @cached_property
     def range_place(self) -> Array:
-        """Return the place in `ranges` of each node, -1 for what is none."""
+        """Return the place in `ranges` of each node, -1 for others."""
         return np.where(self.spans.kind == API_CALL, -1, np.maximum(self.spans.row, -1))
 
     @property
