@@ -206,7 +206,7 @@ def cut_off(text: str, width: int) -> str:
 def drop_clauses(text: str, width: int) -> str:
     """Return a sentence without its last clauses, if what remains has at most `width` characters.
 
-    Else all of it. What stands in brackets at its end stays.
+    Else all of it. Brackets at its end stay.
     """
     *clauses, last = text.split("; ")
     end = last[last.rfind(" (") :] if last.endswith(")") and " (" in last else ""
