@@ -104,7 +104,7 @@ class NumberedTexts:
         """Begin without any."""
         self.part = part
         self._numbers_of_cells: dict[Any, int] = {}
-        self._ids, self._numbers = [np.empty(0, np.int64)], [np.empty(0, np.int32)]
+        self._ids, self._numbers = [np.empty(0, np.int32)], [np.empty(0, np.int32)]
         self._seen = 0
 
     def numbers(self, column: pa.Array, part: TextPart) -> np.ndarray:
@@ -124,7 +124,8 @@ class NumberedTexts:
 
     def add(self, ids: np.ndarray, numbers: np.ndarray) -> None:
         """Append rows."""
-        self._ids.append(ids)
+        fits = not len(ids) or ids[-1] < 1 << 31
+        self._ids.append(ids.astype(np.int32) if fits else ids)
         self._numbers.append(numbers)
 
     def column(self) -> TextColumn:
