@@ -132,9 +132,9 @@ def host_bound(scene: Scene) -> Found | None:
     # ranges.
     activity = host_activity(scene.timeline, GROUPED)
     slow_time, most_of_slow = _in_slow_calls(scene, found)
-    time = slow_time.measure
-    for each in _outside(scene, activity, found):
-        time += each.measure - int(slow_time.covered(each.starts, each.ends).sum())
+    when = partial(_waited, scene, activity, found, slow_time)
+    waited = when()
+    time = waited.measure
     measured = Found(scene.of_window(time), time)
     if not scene.speaks("host_bound", measured):
         return measured
@@ -144,13 +144,7 @@ def host_bound(scene: Scene) -> Found | None:
         doing, place = f", {human(spent, Unit.NS)} of it in {name}", f" in {name}"
         case = next((role for role in _SLOW_CASES if called(role)(name)), "call")
     names = NAMES_RANGE if place else NAMES_NOTHING
-
-    def when() -> Union:
-        outside = [slow_time, *_outside(scene, activity, found)]
-        starts, ends = ([getattr(each, name) for each in outside] for name in ("starts", "ends"))
-        return union(np.concatenate(starts), np.concatenate(ends))
-
-    within = when().covered(found.start, found.end)
+    within = waited.covered(found.start, found.end)
     where, most = costliest_gap(scene, found, within), int(within.max(initial=0))
     case = case or ("once" if _MOST_OF_ONE_PCT * time < 100 * most else "")
     measured = replace(measured, names=names, case=case, most_ns=most, when=when)
@@ -166,9 +160,8 @@ def _in_slow_calls(scene: Scene, found: Gaps) -> tuple[Union, tuple[str, int]]:
     nothing = scene.calls_at(which[:0]), ("", 0)
     if not len(which):
         return nothing
-    inside = union(found.start, found.end)
     (waited, _), during = waits(scene), scene.calls_at(which)
-    inside = difference(inside, difference(inside, during))
+    inside = difference(during, difference(during, union(found.start, found.end)))
     inside = without_other_rules(scene, difference(difference(inside, named_waits(scene)), waited))
     if not scene.speaks("host_bound", Found(scene.of_window(inside.measure))):
         return nothing
@@ -177,6 +170,12 @@ def _in_slow_calls(scene: Scene, found: Gaps) -> tuple[Union, tuple[str, int]]:
     by_name = sums(place, spent, len(names))
     top = int(by_name.argmax())
     return inside, (scene.timeline.call_names[int(names[top])], int(by_name[top]))
+
+
+def _waited(scene: Scene, activity: HostActivity, found: Gaps, slow_time: Union) -> Union:
+    outside = [*_outside(scene, activity, found), slow_time]
+    starts, ends = ([getattr(each, name) for each in outside] for name in ("starts", "ends"))
+    return union(np.concatenate(starts), np.concatenate(ends))
 
 
 def _outside(scene: Scene, activity: HostActivity, found: Gaps) -> Iterator[Union]:
