@@ -106,6 +106,33 @@ def test_the_first_separator_of_a_text_is_not_one_of_the_next_text() -> None:
     assert found == ["one", ", seq = ", "two, se", "q = 2", "three, seq =", " "]
 
 
+def test_a_separator_does_not_reach_into_the_next_record() -> None:
+    """Cells are written from the end of a page: behind a text are the size and the id of an older row."""
+    content, root, _ = table(512, "a TEXT", [("yy",), ("abx",)])
+    assert b"abx\x04\x01" in content
+    assert read(content, root, 0, ["x\x04\x01"])[0] == ["yy", "abx"]
+
+
+# A type of two bytes in a header of two; a text that is longer than its record; texts of 8185 bytes each
+# before a number.
+@pytest.mark.parametrize(("cell", "place"), [
+    (bytes([60, 1, 2, 129, 1, *[65] * 58]), 0), (bytes([4, 1, 2, 41, 65, 65]), 0),
+    (bytes([127, 1, 126, *[255, 127] * 62, 6]), 62),
+])  # fmt: skip
+def test_a_record_that_cannot_be_has_no_text(
+    cell: bytes, place: int, monkeypatch: MonkeyPatch
+) -> None:
+    monkeypatch.setattr(BATCH_BYTES, 1)
+    content, root, _ = table(1024, "a", [(1,)])
+    page = bytes([13, 0, 0, 0, 1, 0, 0, 0]) + (1024 - len(cell)).to_bytes(2, "big")
+    content = content[: (root - 1) * 1024] + page.ljust(1024 - len(cell), b"\0") + cell
+    found = NumberedTexts()
+    with opened(content) as file, pytest.raises(UnreadableError):
+        wanted = place if place else Texts(0, found.numbers_of_bytes)
+        list(file.rows(root, [wanted], 1, 9))
+    assert found.column().texts == []
+
+
 def test_texts_behind_those_whose_types_take_two_bytes() -> None:
     rows = [("x" * n, f"row {n}", "y" * (130 - n), n) for n in range(131)]
     content, root, _ = table(4096, "a TEXT, b TEXT, c TEXT, d INTEGER", rows)

@@ -650,6 +650,42 @@ def test_slow_calls_without_a_rule_of_their_own_are_the_host(name: str, advice: 
     assert row["advice"].startswith(advice)
 
 
+def slow(name: str = "cudaGraphInstantiate", **options: Any) -> list[Any]:
+    """The same with three calls of 700 µs of this name; the GPU waits for two."""
+    return [row for low in (0, 1_000_000, 2_000_000) for row in (
+        Call(low, low + 5_000, low // 1_000_000 + 1),
+        Kernel(low + 5_000, low + 200_000, low // 1_000_000 + 1),
+        Call(low + 250_000, low + 950_000, 0, name=name, **options))]  # fmt: skip
+
+
+# A first call of 1.2 ms, which is as long as 100 others of its name, loads code. Outside of it the GPU
+# waits for 100 and 800 µs.
+LOADING = (
+    *(row for number, low in enumerate((0, 1_500_000, 2_500_000), 1)
+      for row in (Call(low, low + 5_000, number), Kernel(low + 5_000, low + 200_000, number))),
+    Call(250_000, 1_450_000, 0, name="cudaGraphInstantiate"),
+    *(Call(low, low + 5, 0, name="cudaGraphInstantiate") for low in range(2_600_000, 2_600_030, 10)),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("rows", "saving", "is_said"),
+    [
+        (slow(), 1_600_000, True),
+        # Nothing is launched by this thread, so none of its calls is what the GPU waits for.
+        (slow(tid=99), 1_600_000, False),
+        # The same time is that of a call which has a rule of its own.
+        ([*slow(), Call(250_000, 1_950_000, 0, name="cudaMalloc", tid=99)], 200_000, False),
+        (LOADING, 900_000, False),
+    ],
+    ids=["slow", "another thread", "another rule", "loading"],
+)
+def test_time_in_slow_calls_is_counted_once(rows: Any, saving: int, is_said: bool) -> None:
+    row = found(*rows)["host_bound"]
+    assert row["saving_ns"] == saving
+    assert ("in slow ones" in row["finding"]) is is_said
+
+
 @pytest.mark.parametrize(("name", "advice"), [
     ("cudaMalloc", "Allocate once and reuse"),
     ("cudaHostAlloc", "Pin memory once"),

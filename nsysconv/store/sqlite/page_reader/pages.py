@@ -500,8 +500,8 @@ def _columns(
             _check_kinds(kinds)
             base, at, in_tops = base + at, 0, False
             lengths = _lengths(kinds)
-            if shift is not None and (base + lengths > records.end).any():
-                raise UnreadableError
+            if shift is not None:
+                _check_room(records, base + lengths, header < 2 + place + shift)
             if isinstance(asked, Texts):
                 yield place, asked.numbers(records, base, kinds)
             elif asked is not None:
@@ -527,8 +527,6 @@ def _columns(
             at += _BYTES[kind]
     if (base + at > records.end).any():
         raise UnreadableError
-    if shift is not None and (1 + count + shift > header).any():
-        raise UnreadableError
 
 
 def _long_kinds(
@@ -543,6 +541,12 @@ def _long_kinds(
         raise UnreadableError
     kinds = kinds.astype(np.int64)
     return np.where(long, (kinds & 127) << 7 | second, kinds), before + long
+
+
+def _check_room(records: _Records, end: Array, is_short: Array) -> None:
+    # Values end in their records, and types in headers.
+    if ((end > records.end) | is_short).any():
+        raise UnreadableError
 
 
 def _check_kinds(kinds: Array) -> None:
