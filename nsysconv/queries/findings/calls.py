@@ -47,15 +47,12 @@ def slow(scene: Scene) -> Array:
     has_rule = called(*_OF_OTHER_RULES)
     which = scene.calls_named(lambda name: not has_rule(name), _SLOW_NS)
     launching = distinct(calls.thread[owner[owner >= 0]])
-    which = which[among(calls.thread[which], launching)]
-    if len(which):
-        which = which[~among(which, loading(scene))]
-    result: Array = which
+    result: Array = which[among(calls.thread[which], launching)]
     return result
 
 
 def without_other_rules(scene: Scene, when: Union) -> Union:
-    """Return that time without what calls take that other rules are about, and the profiler.
+    """Return that time without calls that load code or that other rules are about, and the profiler.
 
     Such calls of one thread hold up those of others.
     """
