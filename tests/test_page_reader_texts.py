@@ -72,6 +72,7 @@ RECIPES = st.builds(
     size=st.sampled_from([512, 4096, 65_536]),
     separators=st.lists(st.sampled_from(SEPARATORS), unique=True),
     after=st.sampled_from(["", *SEPARATORS]),
+    few=st.sampled_from([0, 1 << 16]),
     batch=st.sampled_from([1, 1 << 19]),
 )  # fmt: skip
 
@@ -84,6 +85,7 @@ def test_texts_are_sqlites_or_sqlite_is_asked(recipe: Any) -> None:
     content, root, found = table(recipe.size, "a TEXT, b TEXT, c TEXT", rows)
     with MonkeyPatch.context() as patch:
         patch.setattr(BATCH_BYTES, recipe.batch)
+        patch.setattr("nsysconv.store.connection._FEW_TEXTS", recipe.few)
         for place in range(3):
             texts, ids, whole = read(content, root, place, recipe.separators, recipe.after)
             wanted = [found[id_][place] for id_ in ids]
@@ -131,6 +133,18 @@ def test_a_record_that_cannot_be_has_no_text(
         wanted = place if place else Texts(0, found.numbers_of_bytes)
         list(file.rows(root, [wanted], 1, 9))
     assert found.column().texts == []
+
+
+@pytest.mark.parametrize("few", [0, 1 << 16], ids=["many", "few"])
+def test_pages_on_which_all_is_null(few: int, monkeypatch: MonkeyPatch) -> None:
+    monkeypatch.setattr(BATCH_BYTES, 1)
+    monkeypatch.setattr("nsysconv.store.connection._FEW_TEXTS", few)
+    rows: list[tuple[str | None]] = [("one",), ("two",), *[(None,)] * 500, ("one",)]
+    content, root, _ = table(512, "a TEXT", rows)
+    texts = [text for (text,) in rows]
+    for separators, after in (((), ""), (("o",), ""), (("w",), "t")):
+        wanted = [text and cut(text, separators, after) for text in texts]
+        assert read(content, root, 0, separators, after) == (wanted, [*range(1, 504)], True)
 
 
 def test_texts_behind_those_whose_types_take_two_bytes() -> None:
@@ -209,6 +223,30 @@ def test_texts_of_ranges_are_those_of_a_select(
         assert not from_pages
     assert found.ids.tolist() == asked.ids.tolist() != []
     assert [found.texts[n] for n in found.numbers] == [asked.texts[n] for n in asked.numbers]
+
+
+@pytest.mark.parametrize("declared", ["TEXT", "INTEGER", "BLOB"])
+def test_texts_of_a_column_of_another_type_are_asked_of_sqlite(
+    declared: str, tmp_path: Path, from_pages: list[int]
+) -> None:
+    """Where it may hold numbers, these are texts, and not the places of some."""
+    path = tmp_path / "source.sqlite"
+    with closing(sqlite3.connect(NSYS / "basic-3.25.0.sqlite")) as connection:
+        connection.execute(f"VACUUM INTO '{path}'")
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA writable_schema=ON")
+        connection.execute(
+            "UPDATE sqlite_schema SET sql = replace(sql, ' TEXT', ?) WHERE name = 'NVTX_EVENTS'",
+            (f" {declared}",),
+        )
+        connection.commit()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("UPDATE NVTX_EVENTS SET text = 1 WHERE text IS NOT NULL AND textId IS NULL")
+        connection.commit()
+    with nsysconv.open(path) as opened:
+        found = opened.timeline.profile.texts("range", "text")
+    assert bool(from_pages) is (declared == "TEXT")
+    assert [*{found.texts[n] for n in found.numbers.tolist()}] == ["1"]
 
 
 def test_texts_with_a_condition_are_asked_of_sqlite(tmp_path: Path, from_pages: list[int]) -> None:

@@ -180,7 +180,10 @@ class SqliteConnection(Connection):
         from the last id that was given.
         """
         table = columns[0].table
-        names = [None if column.primary_key else column.name for column in columns]
+        names = [
+            None if c.primary_key else as_text(c.name) if c.info["unit"] is Unit.TEXT else c.name
+            for c in columns
+        ]
         return self._stored(_MAIN, table.name, names, first_id, last_id, texts)
 
     def _stored(
@@ -192,7 +195,8 @@ class SqliteConnection(Connection):
         last: int,
         texts: NumberedTexts | None,
     ) -> Generator[tuple[int, list[np.ndarray]]]:
-        # As `page_reader.read`; None among the names means the rows' numbers, the ids of our own tables.
+        # As `page_reader.read`; None among the names means the rows' numbers, the ids of our own tables;
+        # those of texts are from `as_text`.
         # What is asked within a transaction leaves a lock: until its end nobody writes.
         with self.transaction():
             roots = self.rows(
@@ -217,7 +221,7 @@ class SqliteConnection(Connection):
                     part, number = texts.part, texts.numbers_of_bytes
                     signs = [separator.encode() for separator in part.separators]
                     after = part.after.encode()
-                    places[row["name"]] = page_reader.Texts(place, number, signs, after)
+                    places[as_text(row["name"])] = page_reader.Texts(place, number, signs, after)
             if not places.keys() >= set(names) - {None}:
                 return
             wanted = [page_reader.ID if name is None else places[name] for name in names]
@@ -330,6 +334,11 @@ class SqliteConnection(Connection):
         self.execute(f"ATTACH '{uri}' AS {name}")
         # Its tables are read from end to end: a cache would hold pages that nobody asks for again.
         self.execute(f"PRAGMA {name}.cache_size=-256")
+
+
+def as_text(name: str) -> str:
+    """Return the name by which a column of texts is asked for, and not one of numbers of that name."""
+    return f"{name} as text"
 
 
 def _common(column: pa.ChunkedArray) -> str:

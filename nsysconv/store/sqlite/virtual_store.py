@@ -42,6 +42,7 @@ from nsysconv.store.sqlite import page_reader
 from nsysconv.store.sqlite.connection import (
     DamagedError,
     SqliteConnection,
+    as_text,
     create_schema,
     schema_version,
     shared_descriptor,
@@ -368,18 +369,21 @@ class ViewsConnection(SqliteConnection):
 def _selected(
     batch: SourceRows, columns: Sequence[sa.Column[Any]]
 ) -> list[sa.ColumnElement[Any] | None]:
-    # What the source has for each column, None for the ids. A text column is not cast: what is read of it
-    # are texts, or SQLite has to go on.
+    # What the source has for each column, None for the ids. What it casts to a text is read as one from
+    # columns that are declared so.
     def uncast(element: Any, **_: object) -> sa.ColumnElement[Any] | None:
-        if isinstance(element, sa.Cast) and isinstance(element.type, sa.Text):
-            return element.clause
+        if isinstance(element, sa.Cast) and isinstance(element.clause, sa.ColumnClause):
+            return sa.column(as_text(element.clause.name))
         return None
 
-    mapped = {
-        column.name: visitors.replacement_traverse(column, {}, uncast)
-        for column in batch.select.selected_columns
-    }
-    return [None if c.primary_key else mapped.get(c.name, sa.null()) for c in columns]
+    mapped = {column.name: column for column in batch.select.selected_columns}
+    wanted = [None if c.primary_key else mapped.get(c.name, sa.null()) for c in columns]
+    return [
+        visitors.replacement_traverse(each, {}, uncast)
+        if each is not None and column.info["unit"] is Unit.TEXT
+        else each
+        for column, each in zip(columns, wanted, strict=True)
+    ]
 
 
 def _shifted(batches: Sequence[SourceRows]) -> Iterator[tuple[SourceRows, int]]:
