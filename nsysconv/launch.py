@@ -1,4 +1,4 @@
-"""A program's place in its job, from the variables that launchers and batch systems set, and its cores.
+"""A program's place in its job, by the variables of launchers and batch systems; its cores and limits.
 
 Environments hold tokens and passwords. Only the variables named here are read, and of these only
 values of the expected shape.
@@ -12,6 +12,11 @@ from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+
+try:
+    import resource
+except ImportError:  # on Windows, where no limit is known
+    resource = None  # type: ignore[assignment]
 
 
 @dataclass(frozen=True)
@@ -149,6 +154,30 @@ def cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def file_size_limit() -> int | None:
+    """Return the size in bytes that no file may exceed that this process writes; None: any."""
+    return None if resource is None else _limit(resource.RLIMIT_FSIZE)
+
+
+def address_limit() -> int | None:
+    """Return the size in bytes of the addresses that this process may use; None: all."""
+    return None if resource is None else _limit(resource.RLIMIT_AS)
+
+
+def limit_memory(share: float) -> None:
+    """Let this process have no more than a share of the machine's memory, where that can be said."""
+    if resource is not None:
+        most = int(share * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
+
+
+def _limit(which: int) -> int | None:
+    limit = resource.getrlimit(which)[0]
+    return None if limit == resource.RLIM_INFINITY else limit
 
 
 _DIMENSIONS = {

@@ -8,8 +8,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from nsysconv.errors import UsageError
+from nsysconv.launch import file_size_limit
 from nsysconv.partials import building
-from nsysconv.resource_limits import file_size_limit
 
 _REFUSALS = {
     errno.ENOSPC: ("the disk is full", "Free some space; nothing was changed."),

@@ -13,8 +13,8 @@ from golden_cases import run
 from ranked_files import PAIR, of_rank, recorded, written_record
 
 import nsysconv
+from nsysconv.api.file_ranks import rank_in_name, suggest_rank_from
 from nsysconv.api.importing import ImportResult
-from nsysconv.api.profile_file import rank_in_name, suggest_rank_from
 from nsysconv.errors import UsageError
 from nsysconv.store.location import reading
 from nsysconv.store.runs import contiguous_ranges, ranges_as_text, rank_coverage

@@ -39,8 +39,9 @@ from nsysconv.importers.printed.registry import IdRegistry
 from nsysconv.importers.probe import Probe
 from nsysconv.importers.sqlite_columns import as_whole_number
 from nsysconv.notes import Note, Severity
+from nsysconv.store.columns import ColumnPart, TooManyRowsError
 from nsysconv.store.location import reading
-from nsysconv.store.read import ColumnPart, Profile, TooManyRowsError
+from nsysconv.store.read import Profile
 from nsysconv.store.sqlite.connection import SqliteConnection
 
 BASIC = NSYS / "basic-3.25.0.sqlite"

@@ -695,7 +695,7 @@ def test_an_error_while_rows_are_taken_is_the_only_one(
 ) -> None:
     """Its traceback holds what reads until after the store is closed."""
     monkeypatch.setattr(page_reader, "WORTH_ROWS", worth_pages)
-    monkeypatch.setattr("nsysconv.store.read.ColumnPart.add", lambda self, values: 1 // 0)
+    monkeypatch.setattr("nsysconv.store.columns.ColumnPart.add", lambda self, values: 1 // 0)
     with pytest.raises(ZeroDivisionError), reading(store) as opened:
         opened.profiles()[1].columns("kernel", integer_columns("kernel"))
     assert another_process_writes(store) == "wrote"

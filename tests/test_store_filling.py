@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nsysconv.report import MISSING
-from nsysconv.store.read import ColumnBuilder
+from nsysconv.store.columns import ColumnBuilder
 
 BATCH = st.lists(
     st.one_of(

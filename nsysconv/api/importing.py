@@ -19,7 +19,7 @@ from itertools import compress
 from pathlib import Path
 from typing import Unpack
 
-from nsysconv.api import kept_reports, profile_file
+from nsysconv.api import file_ranks, kept_reports, profile_file
 from nsysconv.api.inputs import (
     Input,
     Inputs,
@@ -150,7 +150,7 @@ def import_targets(
     runs, count = _runs(target, results)
     has_ranks = options.rank_from is not None or any(run.census.ranks for run in runs)
     single = [item.path for item in inputs.read if len(item.paths) == 1]
-    hint = None if has_ranks else profile_file.suggest_rank_from(single)
+    hint = None if has_ranks else file_ranks.suggest_rank_from(single)
     return replace(result, runs=runs, rank_from=hint, is_one_run=count == 1)
 
 
@@ -428,7 +428,7 @@ def _check_rank_from(options: ImportOptions, inputs: Inputs) -> None:
     if options.rank_pattern is None:
         return
     paths = [str(item.path) for item in inputs.read]
-    if paths and all(profile_file.rank_from(path, options.rank_pattern) is None for path in paths):
+    if paths and all(file_ranks.rank_from(path, options.rank_pattern) is None for path in paths):
         what = f"--rank-from {options.rank_from!r} finds no rank in any of the paths"
         hint = "It is looked for anywhere in a path as it was named; its first group is the rank."
         raise UsageError(what, where=paths[0], hint=hint)

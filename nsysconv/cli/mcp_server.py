@@ -15,8 +15,8 @@ from nsysconv import __version__
 from nsysconv.cli import json_errors
 from nsysconv.cli.tools import TOOLS, answer_to, description, input_schema
 from nsysconv.errors import UsageError
+from nsysconv.launch import limit_memory
 from nsysconv.processes import ProcessDiedError, Processes
-from nsysconv.resource_limits import limit_memory
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server

@@ -20,10 +20,9 @@ from types import FrameType
 from typing import Any
 
 from nsysconv.errors import UsageError
-from nsysconv.launch import cores
+from nsysconv.launch import address_limit, cores
 from nsysconv.names import escaped, escaped_lines
 from nsysconv.refusals import reason_of
-from nsysconv.resource_limits import address_limit
 
 # -- how it runs
 
