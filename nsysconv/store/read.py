@@ -37,6 +37,8 @@ _MANY_NAMES = 5_000
 _WIDE = frozenset({"start_ns"})
 _TIMES, _BYTES = ("start_ns", "dur_ns"), "bytes"
 _IMPLAUSIBLE = ("table_name", "reason", "position")
+# A dozen reports ask for these few rows, and each time costs a query.
+_OFTEN_ASKED = ("device", "process")
 
 Array = np.ndarray
 Columns = dict[str, np.ndarray]
@@ -93,6 +95,7 @@ class Profile:
     def __init__(self, store: Store, attributes: Row) -> None:
         """Read what the store's small tables say of the profile with this row."""
         self._store = store
+        self._rows: dict[str, list[Row]] = {}
         self.id = int(attributes["id"])
         self.attributes = attributes
         self.ref = ProfileRef(
@@ -330,12 +333,20 @@ class Profile:
         return values_by_name
 
     def rows(self, table: str) -> list[Row]:
-        """Return this profile's rows of a small table as dictionaries; an older store may lack it."""
+        """Return this profile's rows of a small table as dictionaries, which nobody changes.
+
+        An older store may lack the table.
+        """
+        if table in self._rows:
+            return self._rows[table]
         if not self._store.has_table(table):
             return []
         source = schema.metadata.tables[table]
         own = sa.select(source).where(self._own_rows(source))
-        return self._store.rows(own.order_by(*source.primary_key.columns))
+        rows = self._store.rows(own.order_by(*source.primary_key.columns))
+        if table in _OFTEN_ASKED:
+            self._rows[table] = rows
+        return rows
 
     def names(self, ids: Iterable[int], *, plain: bool = False) -> dict[int, str]:
         """Return the texts of name ids.

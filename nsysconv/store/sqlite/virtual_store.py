@@ -165,6 +165,10 @@ class _VirtualProfile(Profile):
         self._count: dict[str, int] = {}
         self._checked: set[str] = set()
 
+    @contextmanager
+    def unchanged(self) -> Iterator[None]:
+        yield  # no other process can see this store
+
     def constants(self, table: str) -> Mapping[str, int]:
         # Null is the constant of a column that the source does not have.
         batches = self._store.source_rows.get(table, [])
