@@ -196,6 +196,15 @@ def test_a_profile_is_called_after_its_file(name: str, expected: str) -> None:
     assert detection.profile_label(Path(name)) == expected
 
 
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [("7_hip_api_trace.csv 7_hsa_api_trace.csv", "7"), ("gpu_a.csv gpu_b.csv", "gpu"),
+     ("hip_trace.csv hsa_trace.csv", "job"), ("rank0.csv rank1.csv", "job")],
+)  # fmt: skip
+def test_one_of_several_files_is_called_after_their_first_words(names: str, expected: str) -> None:
+    assert detection.profile_label(*(Path("/job") / name for name in names.split())) == expected
+
+
 # Of these some words take more room.
 WIDE = {"nsys_sqlite", "kineto", "nvprof_database", "nvprof_log", "nsys_stats", "nvidia_smi",
         "rocprofv3_csv", "pytorch_snapshot", "line_profiler"}  # fmt: skip

@@ -65,6 +65,17 @@ def test_scopes_with_sums_and_odd_nodes_are_not_read() -> None:
     assert notes(ODD) == {"rows-not-read": (1, "summed"), "cell-unreadable": (2, "half")}
 
 
+def test_a_kernel_may_hold_samples_of_its_instructions(tmp_path: Path) -> None:
+    sampled = node("k", [node("k.py:k@3", num_samples=7)], count=2, **{"time (ns)": 9})
+    assert totals(written(tmp_path, [node("ROOT", [sampled])])) == {(None, "k", None, 2, 9)}
+
+
+def test_cycles_alone_are_refused_in_words(tmp_path: Path) -> None:
+    path = written(tmp_path, [node("ROOT", [node("k", [node("load", cycles=1000)])])])
+    with pytest.raises(InputError, match="no times of kernels"), profile_in_place(path):
+        pass
+
+
 def test_deep_trees(tmp_path: Path) -> None:
     deep: Any = kernel("k", 0, 1, 5)
     for _ in range(200):

@@ -335,6 +335,40 @@ def test_a_profiler_that_stopped_while_it_wrote(tmp_path: Path) -> None:
         api.open(path)
 
 
+def doubled(path: Path, *tables: str) -> Path:
+    """Adds a second recording, with the rows of these tables, or of all."""
+    with closing(sqlite3.connect(path)) as connection, connection:
+        found = connection.execute(
+            "SELECT name, sql FROM sqlite_master WHERE type = 'table' AND name LIKE 'rocpd%'"
+        ).fetchall()
+        (end,) = (name.removeprefix("rocpd_info_node") for name, _ in found if "info_node" in name)
+        for name, sql in found:
+            other = name.replace(end, "_0000aaaa")
+            connection.execute(sql.replace(end, "_0000aaaa"))
+            if not tables or any(word in name for word in tables):
+                connection.execute(f"INSERT INTO {other} SELECT * FROM {name}")
+    return path
+
+
+@pytest.mark.parametrize("host", ["other", None])
+def test_processes_of_two_containers_may_have_one_number(basic: Path, host: str | None) -> None:
+    doubled(basic)
+    if host is not None:
+        with closing(sqlite3.connect(basic)) as connection, connection:
+            connection.execute(f"UPDATE rocpd_info_node_0000aaaa SET hostname = '{host}'")
+    result = api.import_files(basic, basic.with_name("store.db"))
+    labels = {each.label for each in result.files[0].imported}
+    assert len(labels) == 2
+    assert (host is None) or f"basic-pid 4242 on {host}" in labels
+
+
+def test_a_recording_that_stopped_costs_no_other_one(basic: Path) -> None:
+    doubled(basic, "metadata", "string", "info_node")
+    with api.open(basic) as opened:
+        assert opened.profile.row_count("kernel") == 9
+        assert notes(opened.profile)["part-unread"] == 1
+
+
 def test_a_database_without_its_metadata_says_what_is_missing(basic: Path) -> None:
     changed(basic, "DROP TABLE rocpd_metadata$")
     with pytest.raises(InputError, match="a rocpd database without its table rocpd_metadata"):

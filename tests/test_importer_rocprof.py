@@ -66,6 +66,21 @@ def test_kernels_of_databases_and_tables_are_the_same(name: str) -> None:
         assert [row["device_id"] for row in profile.rows("device")] == [GPU]
 
 
+def test_columns_of_other_versions_are_no_counters(tmp_path: Path) -> None:
+    """Of rocprofv2 in ROCm 5, and of rocprof-compute."""
+    path = written(
+        tmp_path,
+        "Dispatch_ID,GPU_ID,Queue_ID,Queue_Index,PID,TID,GRD,WGR,LDS,SCR,Arch_VGPR,ACCUM_VGPR,SGPR,"
+        "wave_size,SIG,OBJ,Kernel_ID,Kernel_Name,Start_Timestamp,End_Timestamp,Correlation_ID,SQ_WAVES\n"
+        '1,2,0,1,10,10,512,256,0,0,8,8,16,64,0,0,3,"f(int, int)",1000,1500,0,7\n',
+    )
+    with imported(path) as profile:
+        (kernel,) = event_rows(profile, "kernel")
+        assert (kernel["grid_x"], kernel["block_x"], kernel["registers_per_thread"]) == (2, 256, 16)
+        names = {row["id"]: row["text"] for row in profile.rows("name")}
+        assert [names[row["name_id"]] for row in profile.rows("metric_sample")] == ["SQ_WAVES"]
+
+
 @pytest.mark.parametrize("name", ["counters.csv", "counters.db"])
 def test_kernels_of_which_only_counters_were_recorded_have_no_time(name: str) -> None:
     with imported(FOLDER / name) as profile:

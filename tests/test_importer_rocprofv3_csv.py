@@ -350,3 +350,129 @@ def test_a_part_that_is_damaged_is_counted(folder: Path) -> None:
         assert notes(opened.profile)["part-unread"] == 1
         assert opened.profile.row_count("kernel") == 9
         assert Fact.MEMCPYS not in opened.profile.facts
+
+
+# -- tables of other versions and options
+
+GUID = "0000ddb5-8903-7903-b269-cd8d3745bb8a"
+
+
+def test_a_converted_database_has_all_regions_in_one_table(tmp_path: Path) -> None:
+    folder = tmp_path / "job"
+    write_folder(folder, BASIC, PROCESS, "7-guid")
+    calls, marks = (folder / CALLS, folder / f"{PROCESS.pid}_marker_api_trace.csv")
+    rows = marks.read_text(encoding="utf-8").partition("\n")[2]
+    regions = folder / f"{PROCESS.pid}_regions_trace.csv"
+    regions.write_text(calls.read_text(encoding="utf-8") + rows, encoding="utf-8")
+    for path in (calls, marks):
+        path.unlink()
+    with api.open(folder) as opened:
+        counts = [opened.profile.row_count(name) for name in ("kernel", "api_call", "range")]
+        assert counts == [9, 20, 6]
+        assert Fact.API_LINKS in opened.profile.facts
+
+
+def test_processes_of_a_merged_database_are_told_apart_by_their_guid(tmp_path: Path) -> None:
+    """Two kernels of the first process and one of the second, whose calls have the same numbers."""
+    workload, folder = WORKLOADS["two_processes_two_gpus"], tmp_path / "job"
+    texts: dict[str, list[str]] = {}
+    for number, process in enumerate(workload.processes):
+        write_folder(tmp_path / str(number), workload, process, "7-guid")
+        for path in (tmp_path / str(number)).iterdir():
+            own = path.read_text(encoding="utf-8").replace(GUID, f"{GUID}{number}")
+            texts.setdefault(path.name.partition("_")[2], []).append(own)
+    folder.mkdir()
+    for name, (first, second) in texts.items():
+        text = first + second.partition("\n")[2]
+        (folder / f"out_{name}").write_text(text, encoding="utf-8")
+    with api.open(folder) as opened:
+        pids = sorted(row["pid"] for row in event_rows(opened.profile, "kernel"))
+        assert pids == [6001, 6001, 6002]
+        assert Fact.API_LINKS in opened.profile.facts
+        gpus = {row["device_id"]: row["ordinal"] for row in opened.profile.rows("device")}
+        assert gpus == {2: 0, 3: 1}
+
+
+def test_agents_are_numbered_within_what_a_process_sees(folder: Path) -> None:
+    """The GPU is number 5 on the node and 2 in the process, as a container of some GPUs sees it."""
+    replaced(folder / f"{PROCESS.pid}_agent_info.csv", '\n2,2,"GPU"', '\n5,2,"GPU"')
+    with api.open(folder) as opened:
+        (gpu,) = opened.profile.rows("device")
+        assert (gpu["device_id"], gpu["name"]) == (5, "AMD Instinct MI210")
+
+
+def test_scratch_memory_is_no_memory_of_the_program(folder: Path) -> None:
+    """As `rocpd convert` writes it, with a quote for the agent of what is given back."""
+    rows = (
+        ("MEMORY_ALLOCATION_FREE", '""""', 0, 30),
+        ("MEMORY_ALLOCATION_ALLOCATE", '"Agent 2"', 4096, 10),
+        ("SCRATCH_MEMORY_ALLOCATE", '"Agent 2"', 1 << 20, 20),
+    )
+    (folder / f"{PROCESS.pid}_memory_allocation_trace.csv").write_text(
+        '"guid","Kind","Operation","Agent_Id","Allocation_Size","Address","Start_Timestamp",'
+        '"End_Timestamp"\n'
+        + "".join(
+            f'"g","MEMORY","{what}",{agent},{size},"0x00FF",{BOOT_NS + at},{BOOT_NS + at + 1}\n'
+            for what, agent, size, at in rows
+        ),
+        encoding="utf-8",
+    )
+    with api.open(folder) as opened:
+        found = event_rows(opened.profile, "memory_event")
+        assert sorted((row["bytes"], row["device_id"]) for row in found) == [(-4096, 2), (4096, 2)]
+        assert notes(opened.profile)["rows-not-read"] == 1
+
+
+def test_quotes_in_texts_are_kept_whether_they_are_doubled_or_not(folder: Path) -> None:
+    """rocprofv3 itself does not double them, `rocpd convert` does; a cut row stays one."""
+    replaced(folder / KERNELS, '"stencil"', '"stencil<"a", "b">"')
+    replaced(folder / KERNELS, '"triton_poi_fused_add_0"', '"poi<""c"">"')
+    marks = folder / f"{PROCESS.pid}_marker_api_trace.csv"
+    replaced(marks, '"load"', '"{"step": 3}"')
+    with marks.open("a", encoding="utf-8") as file:
+        file.write('"MARKER_CORE_RANGE_API","{"a": 1, "b": 2, "c": 3, "d": 4, "e": 5')
+    with api.open(folder) as opened:
+        kernels = {row["name"] for row in event_rows(opened.profile, "kernel")}
+        assert {'stencil<"a", "b">', 'poi<"c">'} <= kernels
+        assert len(event_rows(opened.profile, "kernel")) == 9
+        assert '{"step": 3}' in {row["name"] for row in event_rows(opened.profile, "range")}
+        assert opened.profile.row_count("range") == 6
+        assert notes(opened.profile)["trace-truncated"] == 1
+
+
+@pytest.mark.parametrize("header", [
+    "guid,Correlation_Id,dispatch_id,kernel_name,counter_name,Counter_Value,Timestamp",
+    '"Dispatch_Id","Counter_Name","Counter_Value"',
+])  # fmt: skip
+def test_samples_of_counters_are_no_executions(header: str, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(f"{header}\n", encoding="utf-8")
+    with pytest.raises(NoProfileError, match="samples of rocprofv3"):
+        api.open(tmp_path / "a.csv")
+
+
+HEAD = '"Name","Calls","TotalDurationNs","AverageNs","Percentage","MinNs","MaxNs","StdDev"\n'
+
+
+def test_totals_are_of_what_their_file_is_called_after(tmp_path: Path) -> None:
+    """Texts of markers and functions of RCCL are no kernels; HIP's calls have those of HSA in them."""
+    for name, row in {
+        "kernel": "saxpy", "hip_api": "hipMalloc", "hsa_api": "hsa_queue_create", "rccl_api": "ncclSend",
+        "marker_api": "iteration 1", "memory_copy": "MEMORY_COPY_HOST_TO_DEVICE",
+    }.items():  # fmt: skip
+        path = tmp_path / f"7_{name}_stats.csv"
+        path.write_text(f'{HEAD}"{row}",2,30,15.0,100.0,10,20,7.0\n', encoding="utf-8")
+    with api.open(tmp_path) as opened:
+        names = {row["id"]: row["text"] for row in opened.profile.rows("name")}
+        found = [names.get(row["name_id"]) for row in opened.profile.rows("aggregate")]
+        assert sorted(map(str, found)) == ["None", "hipMalloc", "saxpy"]
+        assert notes(opened.profile) == {"rows-not-read": 2, "hsa-calls-left-out": 2}
+    with api.open(tmp_path, include=[rocprofv3_csv.rocm.HSA_CALLS]) as opened:
+        layers = {row["layer"] for row in opened.profile.rows("aggregate")}
+        assert layers == {None, 0, 1}
+
+
+def test_a_recording_whose_files_have_no_common_name_is_called_like_its_folder(folder: Path) -> None:
+    for path in sorted(folder.iterdir()):
+        path.rename(path.with_name(path.name.partition("_")[2]))
+    with api.open(folder) as opened:
+        assert opened.profile.ref.label == "job"

@@ -242,6 +242,14 @@ def test_a_table_that_is_missing_is_named() -> None:
     assert caught.value.what == "an RPD recording without its table rocpd_string"
 
 
+def test_a_recording_without_its_operations_is_one_all_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "trace.rpd"
+    path.write_bytes(SCHEMA_2.read_bytes())
+    changed(path, "DROP TABLE rocpd_op")
+    with Probe(path) as probe, pytest.raises(InputError, match="without its table rocpd_op"):
+        detect(probe)
+
+
 def test_a_compressed_one_is_named(tmp_path: Path) -> None:
     path = tmp_path / "trace.rpd.gz"
     path.write_bytes(gzip.compress(SCHEMA_2.read_bytes()))

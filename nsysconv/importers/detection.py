@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -95,16 +96,22 @@ def group_pattern(paths: Sequence[Path]) -> str:
     return os.path.commonprefix([str(path) for path in paths]) + "*"  # noqa: RUF071 - characters
 
 
+_WORD = re.compile(r"[._-]+|[^._-]+")
+
+
 def profile_label(*paths: Path) -> str:
     """Return what a profile is called: the file's name without the endings that formats give it.
 
-    One of several files is called by what their names have in common.
+    One of several files is called by the words that their names begin with, else like their folder.
     """
     path, *others = paths
-    names = [each.name for each in paths]
-    common = os.path.commonprefix(names).rstrip("._-")  # noqa: RUF071 - characters
-    if others and common:
-        return common
+    if others:
+        words = [_WORD.findall(each.name) for each in paths]
+        common = "".join(os.path.commonprefix(words)).rstrip("._-")  # noqa: RUF071 - words
+        if common:
+            return common
+        if {each.parent for each in others} == {path.parent}:
+            return path.resolve().parent.name or path.name
     name = path.name
     for ending in (".gz", ".json", ".trace", ".pt", ".pb", ".xplane"):
         name = name.removesuffix(ending)

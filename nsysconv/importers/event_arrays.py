@@ -27,7 +27,7 @@ from nsysconv.report import MISSING
 from nsysconv.store.recording import ArrayRows
 
 Array = np.ndarray
-Row = Sequence[Any]
+Row = Sequence[Any] | Array
 
 _SECOND = 1_000_000_000
 _SAMPLES = (1, 2, 3)
@@ -38,8 +38,10 @@ _LARGEST = 1 << 61
 # -- cells
 
 
-def whole_numbers(cells: Sequence[Any]) -> tuple[Array, Array]:
+def whole_numbers(cells: Row) -> tuple[Array, Array]:
     """Return cells as whole numbers, null and others as MISSING, and which hold something else."""
+    if isinstance(cells, np.ndarray):
+        return cells, np.zeros(len(cells), bool)
     if set(map(type, cells)) <= {int, type(None)}:  # all but damaged ones
         found = [MISSING if cell is None else cell for cell in cells]
         return np.array(found, np.int64), np.zeros(len(found), bool)
@@ -55,7 +57,7 @@ def whole_numbers(cells: Sequence[Any]) -> tuple[Array, Array]:
     return np.array(values, np.int64), is_odd
 
 
-def numbers(cells: Sequence[Any]) -> Array:
+def numbers(cells: Row) -> Array:
     """Return cells as whole numbers, all others as MISSING."""
     return whole_numbers(cells)[0]
 
@@ -63,6 +65,13 @@ def numbers(cells: Sequence[Any]) -> Array:
 def without(values: Array, *unwanted: int) -> Array:
     """Return numbers with MISSING in place of these."""
     return np.where(np.isin(values, unwanted), MISSING, values)
+
+
+def coalesced(values: Array, *others: Array | int) -> Array:
+    """Return numbers, with the first of the others that is known in place of MISSING."""
+    for other in others:
+        values = np.where(values == MISSING, other, values)
+    return values
 
 
 def above_zero(values: Array) -> Array:

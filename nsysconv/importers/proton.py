@@ -57,6 +57,7 @@ def read(probes: Sequence[Probe], options: Options) -> Generator[Recording, None
 
 def _batches(probe: Probe) -> Batches:
     from nsysconv import codes, schema
+    from nsysconv.errors import InputError
     from nsysconv.store.recording import ProfileAttributes, Summary, rows_of
 
     *trees, last = _parsed(probe)
@@ -65,6 +66,12 @@ def _batches(probe: Probe) -> Batches:
     totals = _Totals(descriptions)
     for tree in [*trees, last] if "frame" in last else trees:
         totals.add(tree)
+    if totals.has_untimed and not totals.sums:
+        raise InputError(
+            "the Proton profile holds no times of kernels: cycles within them, or samples",
+            where=str(probe.origin),
+            hint="Record without a backend or mode: proton.start(NAME).",
+        )
     kind = codes.AGGREGATE_KINDS.index("kernel")
     rows: list[dict[str, Any]] = []
     for (scope, kernel, device), (count, time_ns) in totals.sums.items():
@@ -135,6 +142,7 @@ class _Totals:
         self.sums: dict[tuple[str | None, str, int | None], tuple[int, int | None]] = {}
         self.names: dict[str, int] = {}
         self.devices: dict[int, dict[str, Any]] = {}
+        self.has_untimed = False
         self._left_out: dict[str, list[str]] = {"inner": [], "unreadable": []}
         for vendor, numbered in descriptions.items():
             for number, properties in numbered.items() if isinstance(numbered, dict) else ():
@@ -143,27 +151,26 @@ class _Totals:
                     self.devices.setdefault(device, _device_row(device, vendor, properties))
 
     def add(self, tree: dict[str, Any]) -> None:
-        # Trees are deeper than Python's stack, so nodes wait with the scopes above them.
-        waiting: list[tuple[Any, tuple[str, ...]]] = [(tree, ())]
-        while waiting:
-            node, scopes = waiting.pop()
-            frame = node.get("frame") if isinstance(node, dict) else None
-            name = frame.get("name") if isinstance(frame, dict) else None
-            if not isinstance(name, str):
+        # A kernel is a node with a time without any below: below it may be samples of its instructions.
+        # Trees are deeper than Python's stack: nodes are listed, each behind the one that it is in.
+        listed: list[tuple[Any, tuple[str, ...], int]] = [(tree, (), 0)]
+        has_time_below: set[int] = set()
+        for place, (node, scopes, _) in enumerate(listed):
+            name, _, children = _parts(node)
+            inner = scopes if name in (None, "ROOT") else (*scopes, name)
+            listed += [(child, inner, place) for child in children]
+        for place, (node, _, above) in reversed([*enumerate(listed)]):
+            if _TIME in _parts(node)[1] or place in has_time_below:
+                has_time_below.add(above)
+        for place, (node, scopes, _) in enumerate(listed):
+            name, metrics, _ = _parts(node)
+            if name is None:
                 self._left_out["unreadable"].append("/".join(scopes))
-                continue
-            name, metrics, children = (
-                _PYTHON_FRAME.sub("", name),
-                node.get("metrics"),
-                node.get("children"),
-            )
-            metrics = metrics if isinstance(metrics, dict) else {}
-            if isinstance(children, list) and children:
-                inner = scopes if name == "ROOT" else (*scopes, name)
-                waiting += [(child, inner) for child in reversed(children)]
-                if metrics.get(_TIME):
-                    self._left_out["inner"].append(name)
-            elif _TIME in metrics and not self._add_kernel(name, metrics, scopes):
+            elif place in has_time_below:
+                self._left_out["inner"] += [name] if metrics.get(_TIME) else []
+            elif _TIME not in metrics:
+                self.has_untimed |= bool(metrics)
+            elif not self._add_kernel(name, metrics, scopes):
                 self._left_out["unreadable"].append(name)
 
     def _add_kernel(self, kernel: str, metrics: Mapping[str, Any], scopes: Sequence[str]) -> bool:
@@ -194,6 +201,20 @@ class _Totals:
         ):
             if found := self._left_out[key]:
                 yield Note(slug, Severity.DROPPED, text, len(found), found[0], GUARANTEED)
+
+
+def _parts(node: Any) -> tuple[str | None, Mapping[str, Any], Sequence[Any]]:
+    # The name of a node, None where it has none, its metrics and its children.
+    frame, metrics, children = (
+        node.get(key) if isinstance(node, dict) else None
+        for key in ("frame", "metrics", "children")
+    )
+    name = frame.get("name") if isinstance(frame, dict) else None
+    return (
+        _PYTHON_FRAME.sub("", name) if isinstance(name, str) else None,
+        metrics if isinstance(metrics, dict) else {},
+        children if isinstance(children, list) and isinstance(name, str) else [],
+    )
 
 
 def _integer(value: Any) -> int | None:

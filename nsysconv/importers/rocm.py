@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Hashable, Iterator, Mapping
 
@@ -67,6 +68,15 @@ def direction(word: str, *, is_peer: bool = False) -> int:
     source, target = (end[0].upper() for end in ends.groups())
     both = "PtoP" if is_peer and source == target == "D" else f"{source}to{target}"
     return codes.DIRECTIONS.index(both)
+
+
+def real(cell: object) -> float | None:
+    """Return the number that a cell spells; None for others, and for those without an end."""
+    try:
+        value = float(str(cell))
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
 
 
 def copies_by_kernels_note(counts: Mapping[str, int], where: str) -> Note | None:

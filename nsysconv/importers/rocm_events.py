@@ -19,6 +19,7 @@ from nsysconv.importers.event_arrays import (
     ArrayClock,
     EventRows,
     PlacedRows,
+    Row,
     numbers,
     without,
 )
@@ -102,7 +103,7 @@ class RocmReader(ABC):
         return {"pid": pid, "tid": tid}
 
     def _on_gpu(
-        self, placed: PlacedRows, pids: Array, devices: Sequence[Any], queues: Sequence[Any]
+        self, placed: PlacedRows, pids: Array, devices: Row, queues: Row
     ) -> dict[str, Array]:
         pid = without(pids, 0)
         device = numbers(devices)
@@ -139,6 +140,13 @@ class RocmReader(ABC):
         found = np.array([ids.get(text, MISSING) for text in texts], np.int64)
         self._counts["nameless"] += int((placed.sound & (found == MISSING)).sum())
         return found
+
+    @staticmethod
+    def _blocks(items: Array, block: Array) -> Array:
+        # A grid is in work-items; the last of its blocks may be a part of one.
+        is_known = (items >= 0) & (block > 0)
+        blocks = -(-np.where(is_known, items, 0) // np.where(is_known, block, 1))
+        return np.where(is_known, blocks, MISSING)
 
     @staticmethod
     def _range_columns(placed: PlacedRows) -> dict[str, Array]:

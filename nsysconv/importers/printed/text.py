@@ -25,7 +25,7 @@ _JSON_STARTS = (b'{"', b"{\n", b"[{", b"[\n")
 _FENCE = re.compile(rb"^[ \t>]*(?:```|~~~)", re.MULTILINE)
 _ROWS_OF_A_PROFILE = 2
 _MOST_DIGITS = 18
-_UNREADABLE = "lines inside a table that are not table rows were left out"
+UNREADABLE = "lines inside a table that are not table rows were left out"
 
 
 # -- whole files
@@ -143,7 +143,7 @@ class RejectedLines:
             count -= 1
         if count:
             where = f"line {self.first}"
-            yield Note("line-unreadable", Severity.DROPPED, _UNREADABLE, count, where)
+            yield Note("line-unreadable", Severity.DROPPED, UNREADABLE, count, where)
 
 
 def line_notes(
@@ -160,7 +160,7 @@ def line_notes(
 
 def unreadable_notes(lines: Sequence[int], facts: frozenset[Fact] = frozenset()) -> Iterator[Note]:
     """Yield the note on lines inside a table that are not rows of it."""
-    yield from line_notes("line-unreadable", Severity.DROPPED, _UNREADABLE, lines, facts)
+    yield from line_notes("line-unreadable", Severity.DROPPED, UNREADABLE, lines, facts)
 
 
 def truncation_note(line: int) -> Note:

@@ -51,11 +51,29 @@ _NAMES_AT_ONCE = 1 << 12
 
 
 def readers(probe: Probe, options: Options) -> list[RocpdReader]:
-    """Return a reader for each recording of a file."""
+    """Return a reader for each recording of a file. Raises InputError where no event is in it."""
     found = suffixes(probe)
     if len(found) > MAX_RECORDINGS:
         raise too_many_recordings_error(str(probe.path))
-    return [RocpdReader(probe, suffix, options, is_alone=len(found) == 1) for suffix in found]
+    hsa = rocm.HSA_CALLS in options.include
+    made = [RocpdReader(probe, suffix, includes_hsa=hsa) for suffix in found]
+    begun = [reader for reader in made if reader.has_begun]
+    if not begun:
+        raise InputError(
+            "the profiler stopped while it wrote the file: no event is in it",
+            where=str(probe.origin),
+            hint="Record again. Old rocprofv3 fails on a semicolon in the command line.",
+        )
+    if lost := len(made) - len(begun):
+        text = "the profiler stopped while it wrote recordings: no event is in them"
+        begun[0].add_note(Note("part-unread", Severity.DROPPED, text, lost))
+    # Containers number their processes alike, and so do nodes.
+    for parts in zip(*(reader.names for reader in begun), strict=True) if begun[1:] else ():
+        if len(set(parts)) == len(parts):
+            for reader, part in zip(begun, parts, strict=True):
+                reader.part = part
+            break
+    return begun
 
 
 # Queues, streams and code objects say nothing that rows do not say themselves.
@@ -69,24 +87,36 @@ _READ = (
 class RocpdReader(RocpdSurvey):
     """Reads the tables of one suffix, when its batches are asked for."""
 
-    def __init__(self, probe: Probe, suffix: str, options: Options, *, is_alone: bool) -> None:
-        """Read nothing yet; `is_alone`: the file holds no other recording."""
-        super().__init__(probe, suffix, includes_hsa=rocm.HSA_CALLS in options.include)
-        self._is_alone = is_alone
+    part = ""
+    """What this recording is called among several of a file."""
+
+    def __init__(self, probe: Probe, suffix: str, *, includes_hsa: bool) -> None:
+        """Read nothing yet; `includes_hsa`: calls of HSA are wanted beside HIP's."""
+        super().__init__(probe, suffix, includes_hsa=includes_hsa)
         self._notes: list[Note] = list(probe.notes)
+
+    def add_note(self, note: Note) -> None:
+        """Add a note to those of this recording."""
+        self._notes.append(note)
+
+    @property
+    def has_begun(self) -> bool:
+        """Return whether the profiler wrote more than what all files have."""
+        return bool(self._processes or self._times)
+
+    @property
+    def names(self) -> tuple[str, str, str]:
+        """Return what the recording may be called, from short names to one that no other has."""
+        pids, suffix = [each.pid for each in self._processes.values()], self._suffix.strip("_")
+        short = f"pid {pids[0]}" if len(pids) == 1 else suffix
+        return short, f"{short} on {self._host}", suffix
 
     def recording(self) -> Recording:
         """Return the recording; its rows are read while `batches` is used up."""
-        one_of_several, source = not self._is_alone, self._probe.readable
-        return Recording(self._batches(), source, POSSIBLE, one_of_several=one_of_several)
+        source, is_part = self._probe.readable, bool(self.part)
+        return Recording(self._batches(), source, POSSIBLE, one_of_several=is_part)
 
     def _batches(self) -> Batches:
-        if not self._processes and not self._times:
-            raise InputError(
-                "the profiler stopped while it wrote the file: no event is in it",
-                where=str(self._probe.origin),
-                hint="Record again. Old rocprofv3 fails on a semicolon in the command line.",
-            )
         copied = []
         for mapping in tables.mappings(self._suffix):
             if (rows := self._event_rows(mapping)) is not None:
@@ -109,9 +139,9 @@ class RocpdReader(RocpdSurvey):
             frozenset(self._facts),
             ADVICE,
             list(map(self._shown, self._notes)),
-            part="" if self._is_alone else self._part,
+            part=self.part,
             gpu_pids=at_work,
-            one_run=not self._is_alone,
+            one_run=bool(self.part),
             constants=shared_constants((t, constants) for t in copied if t in ("kernel", "memcpy")),
         )
 
@@ -124,11 +154,6 @@ class RocpdReader(RocpdSurvey):
     def _pids_of(self, *of: str) -> set[int | None]:
         # None for a number that is no process.
         return {self._pid(number) for table in of for number in self._file.used(table, "pid")}
-
-    @property
-    def _part(self) -> str:
-        pids = [process.pid for process in self._processes.values()]
-        return f"pid {pids[0]}" if len(pids) == 1 else self._suffix.strip("_")
 
     def _event_rows(self, mapping: tables.RocpdMapping) -> SourceRows | None:
         if mapping.source not in self._probe.tables:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from nsysconv.importers import rocm
 from nsysconv.importers.event_arrays import (
     Array,
     PlacedRows,
+    above_zero,
     clock_of,
     column_sql,
     numbers,
@@ -25,7 +25,8 @@ from nsysconv.importers.event_arrays import (
     read_rows,
     without,
 )
-from nsysconv.importers.printed.text import parse_digits, truncation_note, utf8_files
+from nsysconv.importers.printed.csv_table import CsvTable, header_of
+from nsysconv.importers.printed.text import parse_digits, utf8_files
 from nsysconv.importers.probe import Probe
 from nsysconv.importers.rocm_events import RocmReader
 from nsysconv.importers.rocprof.tables import (
@@ -34,15 +35,15 @@ from nsysconv.importers.rocprof.tables import (
     HSA,
     KERNEL_COLUMNS,
     MAIN,
+    NEEDLESS,
     OPS,
     ROCTX,
-    CsvTable,
     Layout,
     counters,
     layout_of,
     main_table,
 )
-from nsysconv.importers.sqlite_columns import has_columns, in_lists, row_count
+from nsysconv.importers.sqlite_columns import has_columns, row_count
 from nsysconv.importers.sqlite_mapping import unread_note
 from nsysconv.importers.unread_tables import unread_tables_note
 from nsysconv.notes import Note, Severity
@@ -76,9 +77,7 @@ class _Reader(RocmReader):
             for name in ("grid", "block", "shared", "local", "vgpr", "accum")
         }
         grid, block = number["grid"], number["block"]
-        # Grids are in work-items, and like blocks the product of all dimensions.
-        has_grid = (grid > 0) & (block > 0)
-        blocks = -(-np.where(has_grid, grid, 0) // np.where(has_grid, block, 1))
+        # Grids are, like blocks, the product of all dimensions.
         has_registers = (number["vgpr"] >= 0) & (number["vgpr"] < 1 << 20)
         accumulators = np.where(number["accum"] > 0, number["accum"], 0)
         registers = np.where(has_registers, number["vgpr"], 0) + accumulators
@@ -87,8 +86,8 @@ class _Reader(RocmReader):
         columns = {
             **self._on_gpu(placed, pids, cells["device"], cells["queue"]),
             **self._kernel_names(cells["name"], placed.sound),
-            "grid_x": np.where(has_grid, blocks, MISSING),
-            "block_x": np.where(block > 0, block, MISSING),
+            "grid_x": above_zero(self._blocks(grid, block)),
+            "block_x": above_zero(block),
             "registers_per_thread": np.where(has_registers, registers, MISSING),
             "shared_bytes": np.where(number["shared"] >= 0, number["shared"], MISSING),
             "local_bytes_per_thread": np.where(number["local"] >= 0, number["local"], MISSING),
@@ -97,7 +96,7 @@ class _Reader(RocmReader):
 
     def _measure_all(self, names: Sequence[Any], counter: str, cells: Sequence[Any]) -> None:
         for name, cell in zip(names, cells, strict=True):
-            value = _real(cell)
+            value = rocm.real(cell)
             if value is None:
                 self._counts["odd counters"] += cell not in (None, "")
             elif isinstance(name, str) and name:
@@ -119,14 +118,6 @@ class _Reader(RocmReader):
             text = "cells of counters that are not numbers"
             facts = frozenset({Fact.METRICS})
             yield Note("cell-unreadable", Severity.DROPPED, text, count, facts=facts)
-
-
-def _real(cell: Any) -> float | None:
-    try:
-        value = float(cell)
-    except (TypeError, ValueError):
-        return None
-    return value if isfinite(value) else None
 
 
 # -- databases
@@ -287,52 +278,42 @@ class CsvReader(_Reader):
     def recordings(self) -> Iterator[Recording]:
         """Yield the recording; its rows are read while `batches` is used up."""
         with utf8_files([self._probe]) as (path,):
-            self._table = CsvTable(path)
+            self._table = CsvTable(path, header_of(self._probe.head), NEEDLESS)
             is_totals = layout_of(self._probe) is Layout.TOTALS
             batches = self._totals() if is_totals else self._batches()
             yield Recording(batches, possible=self._possible)
 
     def _batches(self) -> Batches:
-        header = self._table.header
-        places = {
-            word: next((header.index(name) for name in names if name in header), None)
-            for word, names in KERNEL_COLUMNS.items()
-        }
-        times = [places[word] for word in ("start", "end")]
-        found = [
-            time
-            for _, cells in self._table.rows()
-            for place in times
-            if place is not None and (time := parse_digits(cells[place].strip())) is not None
+        times = [
+            numbers(cells[name.lower()])
+            for cells in self._table.batches()
+            for word in ("start", "end")
+            for name in KERNEL_COLUMNS[word]
         ]
-        self._start_at(clock_of(np.array(found, np.int64)))
-        del found
-        yield from self._counted(self._kernels_of_lines(places))
+        self._start_at(clock_of(np.concatenate(times)) if times else self._clock)
+        yield from self._counted(self._kernels_of_lines())
         yield from self._small_tables()
-        self._notes += self._line_notes(Fact.KERNELS)
+        self._notes += self._table.notes(facts=frozenset({Fact.KERNELS}))
         return self._summary()
 
-    def _kernels_of_lines(self, places: Mapping[str, int | None]) -> Iterator[ArrayRows]:
-        header = self._table.header
-        measured = {name: header.index(name) for name in counters(header)}
-        for rows in in_lists(self._table.rows()):
-            lines, texts = zip(*rows, strict=True)
-            columns = [
-                [cell.strip() or None for cell in column] for column in zip(*texts, strict=True)
-            ]
-            nothing: list[Any] = [None] * len(lines)
-            cells = {w: nothing if p is None else columns[p] for w, p in places.items()}
-            yield self._kernel_rows("", numbers(lines), cells)
-            for counter, place in measured.items():
-                self._measure_all(cells["name"], counter, columns[place])
+    def _kernels_of_lines(self) -> Iterator[ArrayRows]:
+        measured = counters(self._table.names)
+        columns = {
+            word: next((name for name in map(str.lower, names) if name in self._table.columns), "")
+            for word, names in KERNEL_COLUMNS.items()
+        }
+        for cells in self._table.batches():
+            of_kernels = {word: cells[name] for word, name in columns.items()}
+            yield self._kernel_rows("", cells.line, of_kernels)
+            for counter in measured:
+                self._measure_all(of_kernels["name"], counter, cells[counter.lower()])
 
     def _totals(self) -> Batches:
         rows = []
-        odd = []
         for line, (name, *cells) in self._table.rows():
             count, total = (parse_digits(cell.strip()) for cell in cells[:2])
             if count is None or total is None or not name.strip():
-                odd.append(line)
+                self._table.rejected.add(line)
             else:
                 rows.append((line, rocm.kernel_name(name.strip()), count, total))
         kind = _kind_of_totals([name for _, name, _, _ in rows])
@@ -353,10 +334,8 @@ class CsvReader(_Reader):
             self._notes.append(
                 Note("barriers-left-out", Severity.INFO, text, count, where, frozenset({fact}))
             )
-        for line in odd:
-            self._table.rejected.add(line)
         yield from self._small_tables()
-        self._notes += self._line_notes(fact)
+        self._notes += self._table.notes(facts=frozenset({fact}))
         return self._summary()
 
     def _total_of(self, kind: str, name: str) -> dict[str, Any]:
@@ -374,15 +353,6 @@ class CsvReader(_Reader):
         self._kernels[name] += 1
         name_id, _ = self._ids.kernel(name)
         return {"kind": code("kernel"), "name_id": name_id}
-
-    def _line_notes(self, fact: Fact) -> Iterator[Note]:
-        table, facts = self._table, frozenset({fact})
-        if table.cut_line:
-            yield truncation_note(table.cut_line)
-        if table.rejected.count:
-            text, where = "lines that are not rows of the table were left out", table.rejected.first
-            count = table.rejected.count
-            yield Note("line-unreadable", Severity.DROPPED, text, count, f"line {where}", facts)
 
 
 def _kind_of_totals(names: Sequence[str]) -> str:

@@ -13,7 +13,7 @@ from nsysconv.errors import InputError
 from nsysconv.facts import Fact
 from nsysconv.importers import rocm
 from nsysconv.importers.contract import Group, No, Options, Yes
-from nsysconv.importers.printed.text import csv_cells, encoding_of
+from nsysconv.importers.printed.csv_table import header_of
 from nsysconv.importers.probe import Probe
 from nsysconv.store.recording import Recording
 
@@ -45,12 +45,13 @@ NEVER = frozenset({Fact.MEMSETS, Fact.UTC})
 """Facts that have advice here and are in no such file."""
 POSSIBLE = frozenset(ADVICE) - NEVER
 
-_PART = re.compile(
-    r"(?P<prefix>.*?)_?(?:kernel|hip|hip_api|hsa|hsa_api|marker_api|marker|rccl_api|rccl|rocdecode_api|"
-    r"rocjpeg_api|memory_copy|memory_allocation|scratch_memory)_(?:trace|stats)\.csv|"
-    r"(?P<other>.*?)_?(?:counter_collection|agent_info|domain_stats)\.csv",
+PART = re.compile(
+    r"(?P<prefix>.*?)_?(?:(?P<kind>kernel|(?:hip|hsa|marker|rccl|rocdecode|rocjpeg|hipfile)(?:_api)?|"
+    r"regions|memory_copy|memory_allocation|scratch_memory|counter_collection)_(?:trace|stats)|"
+    r"counter_collection|agent_info|domain_stats)\.csv",
     re.IGNORECASE,
 )
+"""How the tables of a process are called: a prefix of its own, and what they are of."""
 AGENTS = "agents"
 COLUMNS: Mapping[str, tuple[str, ...]] = {
     "counters": ("counter_name", "counter_value", "dispatch_id", "kernel_name"),
@@ -63,23 +64,19 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
     AGENTS: ("node_id", "agent_type", "product_name"),
 }
 """By kind of table the columns by which it is recognized; case does not matter."""
+# Samples: of the program counter, and of streamed counters, which may be added up already.
+_PC, _SPM = {"sample_timestamp", "exec_mask"}, {"counter_value", "timestamp"}
+_SPM_SUMS = ["dispatch_id", "counter_name", "counter_value"]
 # Other tables of rocprofv3 begin with one of these, and have one of those.
 _FIRST = frozenset({"kind", "domain", "correlation_id"})
 _OTHERS = frozenset({"agent_id", "queue_id", "start_timestamp", "counter_value"})
 
 
-def columns_of(probe: Probe) -> list[str]:
-    """Return the columns of the table in lower case; none if the file does not begin with one."""
-    encoding = encoding_of(probe.head)
-    text = probe.head.decode(encoding or "utf-8-sig", "replace").lstrip("\ufeff\r\n")
-    line, *rest = text.splitlines()[:2] or [""]
-    cells = csv_cells(line, ",") if '"' in line and (rest or len(text) < len(probe.head)) else None
-    return [cell.strip().lower() for cell in (cells or csv_cells(line, ",") or [])]
-
-
 def kind_of(columns: Sequence[str]) -> str | None:
     """Return the kind of table that has these columns, one of COLUMNS; None for other tables."""
-    there = frozenset(columns)
+    there = {name.lower() for name in columns}
+    if there.issuperset(_SPM):
+        return None
     return next((kind for kind, wanted in COLUMNS.items() if there.issuperset(wanted)), None)
 
 
@@ -87,8 +84,8 @@ def sniff(probe: Probe) -> Yes | No:
     """Return Yes for a table that begins with a header of rocprofv3."""
     if probe.is_sqlite:
         return No("it is a SQLite database")
-    columns = columns_of(probe)
-    if {"sample_timestamp", "exec_mask"} <= set(columns):
+    columns = [name.lower() for name in header_of(probe.head)]
+    if any(wanted <= set(columns) for wanted in (_PC, _SPM)) or columns == _SPM_SUMS:
         what = "samples of rocprofv3, which are no time line"
         return No(what, close=True, hint=rocm.TIMELINE)
     kind = kind_of(columns)
@@ -105,16 +102,15 @@ def sniff(probe: Probe) -> Yes | No:
 
 def is_part(probe: Probe) -> bool:
     """Return whether a file is the list of agents, which belongs to the tables of each process."""
-    return kind_of(columns_of(probe)) == AGENTS
+    return kind_of(header_of(probe.head)) == AGENTS
 
 
 def group(paths: Sequence[Path]) -> list[Group]:
     """Return the tables of each process, by their names; a database beside them holds all of it."""
     found: dict[str, list[Path]] = {}
     for path in paths:
-        if match := _PART.fullmatch(path.name):
-            prefix = match["prefix"] if match["prefix"] is not None else match["other"]
-            found.setdefault(str(path.with_name(prefix or "_")), []).append(path)
+        if match := PART.fullmatch(path.name):
+            found.setdefault(str(path.with_name(match["prefix"] or "_")), []).append(path)
     there = set(paths)
     groups = []
     for prefix, files in found.items():

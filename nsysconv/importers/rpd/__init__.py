@@ -52,7 +52,7 @@ def sniff(probe: Probe) -> Yes | No:
     if not missing:
         return Yes(alone=True)
     reason = f"it has no table {missing[0]}"
-    if {"rocpd_api", "rocpd_op"} <= probe.tables.keys():
+    if {"rocpd_api", "rocpd_op"} & probe.tables.keys():
         reason = f"an RPD recording without its table {missing[0]}"
         return No(reason, close=True, hint="It is incomplete: copy or record it again.")
     return No(reason)
