@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
+from mmap import mmap
 
 import numpy as np
 
@@ -25,7 +26,7 @@ class WireError(Exception):
     """Bytes that are not a message."""
 
 
-def varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
+def varint(data: bytes | memoryview | mmap, at: int) -> tuple[int, int]:
     """Return the number that begins at a place, and the place behind it."""
     value = 0
     for shift in range(0, 7 * _LONGEST_VARINT, 7):

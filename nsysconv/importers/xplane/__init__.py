@@ -53,14 +53,12 @@ INCLUDABLE: Mapping[str, str] = {
 }
 
 _GZIP = b"\x1f\x8b"
-_PLANE_NAMES = (b"/host:", b"/device:", b"Task Environment")
 # A plane, the first field of the file, with its name as first or second field; its length may be damaged.
 _BEGIN = re.compile(
     rb"\x0a[\x80-\xff]{0,29}[\x00-\x7f](?:\x08[\x80-\xff]{0,9}[\x00-\x7f])?\x12."
     rb"(?:/host:|/device:|Task Environment)",
     re.DOTALL,
 )
-_PLANE, _PLANE_NAME, _LAST_OF_PLANE, _MOST_FIELDS = 1, 2, 6, 64
 
 
 def sniff(probe: Probe) -> Yes | No:
@@ -71,35 +69,9 @@ def sniff(probe: Probe) -> Yes | No:
     if head.startswith(_GZIP):
         with suppress(zlib.error):
             head = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16).decompress(head, len(head))
-    if _BEGIN.match(head) or _holds_plane(head):
+    if _BEGIN.match(head):
         return Yes(alone=True)
     return No("its first message is no plane of an XLA profile")
-
-
-def _holds_plane(head: bytes) -> bool:
-    # The name of a plane may come behind its lines.
-    from nsysconv.importers.wire import FIXED_BYTES, VARINT, WireError, varint
-
-    with suppress(WireError):
-        tag, at = varint(head, 0)
-        length, at = varint(head, at)
-        end = min(at + length, len(head))
-        for _ in range(_MOST_FIELDS if tag == _PLANE << 3 | 2 else 0):
-            tag, at = varint(head, at)
-            if not 0 < tag >> 3 <= _LAST_OF_PLANE:
-                break
-            if tag & 7 == VARINT:
-                _, at = varint(head, at)
-                continue
-            if tag & 7 in FIXED_BYTES:
-                break
-            length, at = varint(head, at)
-            if tag >> 3 == _PLANE_NAME:
-                return head[at : at + length].startswith(_PLANE_NAMES)
-            at += length
-            if at >= end:
-                break
-    return False
 
 
 def read(probes: Sequence[Probe], options: Options) -> Generator[Recording, None, None]:

@@ -16,23 +16,12 @@ _DOUBLE, _TEXT, _REF = 2, 5, 7
 _NUMBERS = (3, 4)
 # The profiler marks numbers in texts with dollar signs, `$$2`.
 _NUMBER_IN_TEXT = re.compile(r"\$*(-?\d{1,18})$")
-_SMALL = 1 << 20
-# The tag of a stat's id, which writers put first.
-_ID_TAG = 1 << 3
 
 
 def distinct(keys: Array) -> tuple[list[int], Array]:
     """Return the distinct numbers among many, MISSING among them, and the place of each in that list."""
-    keys = np.where(keys == MISSING, -1, keys)
-    if len(keys) and keys.min() >= -1 and keys.max() < _SMALL:
-        # Places and ids are small numbers: counting takes a tenth of the time of sorting.
-        values = np.flatnonzero(np.bincount(keys + 1)) - 1
-        place = np.zeros(values[-1] + 2, np.int64)
-        place[values + 1] = np.arange(len(values))
-        inverse = place[keys + 1]
-    else:
-        values, inverse = np.unique(keys, return_inverse=True)
-    return [MISSING if value == -1 else value for value in values.tolist()], inverse
+    values, inverse = np.unique(keys, return_inverse=True)
+    return values.tolist(), inverse
 
 
 @dataclass(frozen=True)
@@ -75,9 +64,6 @@ class EventDecoder:
             name: [key for key, text in stat_names.items() if text == name]
             for name in (*numbers, *words)
         }
-        self._wanted = np.array(
-            sorted(key for keys in self._ids.values() for key in keys), np.int64
-        )
         ids = [key for key, text in stat_names.items() if text in marks]
         self._marks = np.array(sorted(ids), np.int64)
         self._texts: list[str] = []
@@ -88,7 +74,6 @@ class EventDecoder:
             for name in self._ids
             if any(name in each for each in names.stats)
         }
-        self._shared_texts = len(self._texts)
 
     def decode(self, window: Window) -> Events:
         """Return the events of a window. Raises InputError where one is damaged."""
@@ -126,7 +111,6 @@ class EventDecoder:
             elif number == 5:
                 is_aggregated[column.which] = True
         name = self._names.places(ids)
-        self._forget()
         stats = {key: shared[name] for key, shared in self._shared.items()}
         stats |= {key: np.full(count, MISSING) for key in self._ids if key not in stats}
         is_marked = np.zeros(count, bool)
@@ -137,23 +121,10 @@ class EventDecoder:
             spans.start + at, name, offset, duration, is_aggregated, is_marked, stats, self._texts
         )
 
-    def _forget(self) -> None:
-        # Texts of one decoding are not needed by the next.
-        for text in self._texts[self._shared_texts :]:
-            del self._numbers_of[text]
-        self._texts = self._texts[: self._shared_texts]
-
     def _add_stats(
         self, buffer: Buffer, owner: Array, spans: Spans, stats: dict[str, Array], is_marked: Array
     ) -> None:
-        # Most stats are not wanted: their ids, which come first, say so.
-        data = np.frombuffer(buffer.data, np.uint8)
-        is_usual = (data[spans.start] == _ID_TAG) & (spans.end > spans.start)
-        ids, _ = buffer.varints(np.where(is_usual, spans.start + 1, buffer.length))
-        is_marked[owner[is_usual & np.isin(ids, self._marks)]] = True
-        wanted = np.flatnonzero(np.isin(ids, self._wanted) | ~is_usual)
-        owner, spans = owner[wanted], spans.take(wanted)
-        ids, kind, value, end = (np.zeros(len(wanted), np.int64) for _ in range(4))
+        ids, kind, value, end = (np.zeros(len(spans), np.int64) for _ in range(4))
         for column in buffer.fields(spans):
             which, found = column.which, column.value
             if isinstance(found, Spans):

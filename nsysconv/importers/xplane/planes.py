@@ -1,6 +1,6 @@
 """The planes of an XSpace: where their parts lie in the file, and what events and stats are called.
 
-Nothing is held but places and names: a plane may be larger than the memory.
+Nothing is copied but names and some events at once: a plane may be larger than the memory.
 """
 
 from __future__ import annotations
@@ -8,7 +8,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import BinaryIO, NamedTuple
+from mmap import mmap
+from typing import NamedTuple
 
 import numpy as np
 
@@ -49,7 +50,7 @@ class Window(NamedTuple):
 EVENT = 4
 """The field of a line that holds its events."""
 _PLANE, _ERRORS, _WARNINGS, _HOSTS = 1, 2, 3, 4
-_NEAR_BYTES = 1 << 16
+_HEAD_BYTES = 1 << 16
 _WINDOW_BYTES = 4 << 20
 # A metadata entry of more bytes holds a program, and no name.
 _LONGEST_ENTRY = 1 << 20
@@ -59,12 +60,13 @@ _REPLACED = "\ufffd".encode()
 
 @dataclass
 class Line:
-    """A line of a plane: its `span` in the file, and its head."""
+    """A line of a plane: its `span` in the file, its head, and where its events begin."""
 
     span: Span
     id: int = 0
     name: str = ""
     start_ns: int = 0
+    events_at: int = 0
 
 
 @dataclass
@@ -95,16 +97,15 @@ class Names:
 
 
 class Space:
-    """A file that is read by offset: the planes in it, and what it says beside them."""
+    """A file in memory, as far as it is looked at: the planes in it, and what it says beside them."""
 
-    def __init__(self, file: BinaryIO, size: int, where: str) -> None:
+    def __init__(self, data: mmap, where: str) -> None:
         """Find the planes. Raises InputError where the file is damaged."""
-        self._file, self.size, self.where = file, size, where
-        self._near, self._near_at = b"", 0
+        self._data, self.size, self.where = data, len(data), where
         self.hosts: list[str] = []
         self.messages = 0
         self.planes: list[Plane] = []
-        for number, value, span in self.fields((0, size)):
+        for number, value, span in self.fields((0, self.size)):
             if value is None and number == _PLANE:
                 self.planes.append(self._plane(span))
             elif value is None and number == _HOSTS:
@@ -119,35 +120,26 @@ class Space:
             hint="Copy it again, in binary mode; nothing was imported.",
         )
 
-    def read(self, start: int, end: int) -> bytes:
-        """Return the bytes from one place to another."""
-        self._file.seek(start)
-        return self._file.read(end - start)
-
     def text(self, span: Span) -> str:
         """Return a text; bytes that are not UTF-8 are replaced."""
-        return self.read(*span).decode("utf-8", "replace")
+        return self._data[slice(*span)].decode("utf-8", "replace")
 
     def _field(self, at: int, end: int) -> Field:
-        offset = at - self._near_at
-        if not 0 <= offset <= len(self._near) - 2 * _LONGEST_NUMBER:
-            self._near, self._near_at, offset = self.read(at, at + _NEAR_BYTES), at, 0
         value = None
         try:
-            tag, begin = varint(self._near, offset)
+            tag, begin = varint(self._data, at)
             length = FIXED_BYTES.get(tag & 7, 0)
             if tag & 7 == VARINT:
-                value, begin = varint(self._near, begin)
+                value, begin = varint(self._data, begin)
                 value -= value >> 63 << 64
             elif tag & 7 == BYTES:
-                length, begin = varint(self._near, begin)
+                length, begin = varint(self._data, begin)
             elif tag & 7 not in FIXED_BYTES:
                 raise WireError
         except WireError:
             if at + 2 * _LONGEST_NUMBER > self.size == end:
                 raise self._cut_off(1) from None
             raise self.damage(at) from None
-        begin += self._near_at
         if begin + length > end or tag >> 3 == 0:
             if begin + length > self.size and tag >> 3:
                 raise self._cut_off(begin + length - self.size)
@@ -155,8 +147,8 @@ class Space:
         return Field(tag >> 3, value, (begin, begin + length))
 
     def _cut_off(self, missing: int) -> InputError:
-        if _REPLACED in self.read(0, _NEAR_BYTES):
-            return self.damage(self.read(0, _NEAR_BYTES).index(_REPLACED))
+        if (at := self._data.find(_REPLACED, 0, _HEAD_BYTES)) >= 0:
+            return self.damage(at)
         return InputError(
             f"the file is cut off: {missing:,} bytes or more are missing",
             where=self.where,
@@ -188,18 +180,34 @@ class Space:
 
     # -- lines
 
-    def parts(self, span: Span) -> Iterator[Window | Field]:
-        """Yield the parts of a line in their order: events, many at once, and other fields."""
-        at, end = span
+    def line(self, span: Span) -> Line:
+        """Return a line with its head, which is before its events."""
+        line, at = Line(span), span[0]
+        for number, value, inner in self.fields(span):
+            if number == EVENT:
+                line.events_at = at
+                break
+            if number == 1 and value is not None:
+                line.id = value
+            elif number == 2 and value is None:
+                line.name = self.text(inner)
+            elif number == 3 and value is not None:
+                line.start_ns = value
+            at = inner[1]
+        return line
+
+    def windows(self, line: Line) -> Iterator[Window]:
+        """Yield the events of a line, many at once."""
+        at, (_, end) = line.events_at or line.span[1], line.span
         while at < end:
             found = self._field(at, end)
-            if found.number != EVENT or found.value is not None:
-                yield found
+            if found.number > EVENT:  # what is behind the events says nothing more
                 at = found.span[1]
                 continue
+            if found.number < EVENT:  # writers put the head first
+                raise self.damage(at)
             size = max(_WINDOW_BYTES, found.span[1] - at)
-            data = self.read(at, min(end, at + size))
-            buffer = Buffer(data + PADDING)
+            buffer = Buffer(self._data[at : min(end, at + size)] + PADDING)
             try:
                 events = buffer.repeated(EVENT, may_be_cut=at + size < end)
             except WireError:
@@ -208,28 +216,6 @@ class Space:
                 raise self.damage(at)
             yield Window(buffer, events, at)
             at += int(events.end[-1])
-
-    def line(self, span: Span) -> Line:
-        """Return a line with its head, which may come behind its events."""
-        line, found = Line(span), set[int]()
-        for part in self.parts(span):
-            if isinstance(part, Window):
-                if found >= {1, 2, 3}:
-                    break
-                continue
-            number, value, inner = part
-            found.add(number)
-            if number == 1 and isinstance(value, int):
-                line.id = value
-            elif number == 2 and value is None:
-                line.name = self.text(inner)
-            elif number == 3 and isinstance(value, int):
-                line.start_ns = value
-        return line
-
-    def windows(self, line: Line) -> Iterator[Window]:
-        """Yield the events of a line, many at once."""
-        return (part for part in self.parts(line.span) if isinstance(part, Window))
 
     # -- names and stats
 
@@ -261,7 +247,7 @@ class Space:
     def plane_stats(self, plane: Plane, stat_names: dict[int, str]) -> dict[str, Value]:
         """Return the stats of a plane by name; long ones, which hold programs, are null."""
         return dict(
-            self._stat(memoryview(self.read(*span)), stat_names, span)
+            self._stat(memoryview(self._data[slice(*span)]), stat_names, span)
             for span in plane.stats
             if span[1] - span[0] < _LONGEST_ENTRY
         )
@@ -271,7 +257,7 @@ class Space:
         if span[1] - span[0] > _LONGEST_ENTRY:
             return
         try:
-            parts = dict(fields(self.read(*span)))
+            parts = dict(fields(self._data[slice(*span)]))
             message, key = parts.get(2, b""), parts.get(1, 0)
             entry = [] if isinstance(message, int) else list(fields(message))
         except WireError:

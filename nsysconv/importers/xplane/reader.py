@@ -9,6 +9,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,8 @@ def batches(probe: Probe, options: Options, advice: Mapping[Fact, str]) -> Batch
             path = stack.enter_context(private_folder()) / "content"
             _unpack(probe, path)
         file = stack.enter_context(path.open("rb"))
-        space = Space(file, path.stat().st_size, str(probe.origin))
+        data = stack.enter_context(mmap(file.fileno(), 0, access=ACCESS_READ))
+        space = Space(data, str(probe.origin))
         session = _Session(probe, space, PYTHON_FUNCTIONS in options.include)
         return (yield from session.batches(advice))
 
