@@ -263,12 +263,6 @@ class RocpdReader(RocpdSurvey):
             "name_id": self._name_id(function),
         }
 
-    def _interval(self, start: object, end: object) -> Row | None:
-        if not isinstance(start, int) or not isinstance(end, int) or end < start:
-            return None
-        possible = abs(start - self._zero) <= TIME_LIMIT and end - start <= TIME_LIMIT
-        return {"start_ns": start - self._zero, "dur_ns": end - start} if possible else None
-
     def _note_times(self, count: int, table: str) -> None:
         if count:
             text = f"{self._file.name(table)}: rows with impossible times were left out"
@@ -279,18 +273,20 @@ class RocpdReader(RocpdSurvey):
     # -- memory and counters
 
     def _memory_events(self) -> Iterator[ArrowRows]:
-        names = ("start", "pid", "tid", "agent_id", "type", "level", "address", "size")
+        names = ("pid", "tid", "agent_id", "type", "level", "address", "size")
         if not {"start", "type", "size"} <= set(self._file.columns(ALLOCATION)):
             return
         live = rocm.LiveMemory()
         rows: list[Row] = []
         bad = 0
-        for start, pid, tid, agent, kind, level, address, size in self._file.rows(
-            ALLOCATION, *names, where="row.type IN ('ALLOC', 'FREE') ORDER BY row.start"
+        cells = ", ".join(self._file.cell(ALLOCATION, name) for name in names)
+        start = self._file.cell(ALLOCATION, "start")
+        for begin, _, pid, tid, agent, kind, level, address, size in self._probe.iterate(
+            f"SELECT {self._interval_of(start, start)}, {cells} FROM {self._file.source(ALLOCATION)} "
+            f"WHERE row.type IN ('ALLOC', 'FREE') ORDER BY {start}"
         ):
-            times = self._interval(start, start)
-            bad += times is None
-            if times is None or level == "SCRATCH":
+            bad += begin is None
+            if begin is None or level == "SCRATCH":
                 continue
             size = size if isinstance(size, int) and 0 <= size < 1 << 62 else None
             if kind == "FREE":
@@ -301,7 +297,7 @@ class RocpdReader(RocpdSurvey):
             is_gpu = agent in self.gpus
             rows.append(
                 {
-                    "start_ns": times["start_ns"],
+                    "start_ns": begin,
                     "pid": self._pid(pid),
                     "tid": self._tid(tid),
                     "device_id": agent if is_gpu else None,
@@ -442,7 +438,13 @@ class RocpdReader(RocpdSurvey):
         if lost := len(used - self._functions.keys()):
             text = "names that the file refers to but lacks"
             yield Note("nameless-id", Severity.INFO, text, lost, self._file.name("string"))
-        yield from self._lost_notes()
+        if count := self._uncategorized:
+            text, where = (
+                "calls and ranges without a category were left out",
+                self._file.name("region"),
+            )
+            facts = frozenset({Fact.API_CALLS, Fact.RANGES})
+            yield Note("category-unknown", Severity.DROPPED, text, count, where, facts)
         others = set(filter(None, suffixes(self._probe))) - {self._suffix}
         yield from self._file.unread(_READ, others)
         left_out = [] if HSA in self._layers.values() else self._of_kind(HSA)
@@ -468,12 +470,3 @@ class RocpdReader(RocpdSurvey):
         which = f"coalesce({category} NOT IN ({known}), 1)"
         sql = f"SELECT count(*) FROM {self._file.source('region')} WHERE {which}"
         return int(self._probe.select(sql)[0][0])
-
-    def _lost_notes(self) -> Iterator[Note]:
-        if count := self._uncategorized:
-            text, where = (
-                "calls and ranges without a category were left out",
-                self._file.name("region"),
-            )
-            facts = frozenset({Fact.API_CALLS, Fact.RANGES})
-            yield Note("category-unknown", Severity.DROPPED, text, count, where, facts)

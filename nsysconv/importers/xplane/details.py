@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import NamedTuple
 
 from nsysconv import codes
 from nsysconv.importers import rocm
 from nsysconv.report import MISSING
 
-_CACHED = 1 << 14
 _PAIR = re.compile(r"(\w+):(\S+)")
 _SIZE = re.compile(r"(\d{1,9}),(\d{1,9}),(\d{1,9})")
 _MOST = 1 << 53
@@ -38,7 +36,6 @@ def _number(text: str | None) -> int:
     return int(text) if text is not None and text.isdecimal() and int(text) < _MOST else MISSING
 
 
-@lru_cache(_CACHED)
 def kernel_details(text: str) -> tuple[int, ...]:
     """Return the values of KERNEL_COLUMNS, then 1 if some cannot be (registers of garbage), else 0."""
     found = dict(_PAIR.findall(text))
@@ -58,7 +55,6 @@ def kernel_details(text: str) -> tuple[int, ...]:
     return (*sizes, registers, *shared, local, occupancy or MISSING, int(is_garbage))
 
 
-@lru_cache(_CACHED)
 def copy_details(text: str, name: str, line: str, vendor: str) -> tuple[int, ...]:
     """Return the values of COPY_COLUMNS; the direction by the kinds of memory, else by names."""
     found = dict(_PAIR.findall(text))
@@ -85,7 +81,6 @@ def _code(word: str) -> int:
     return codes.DIRECTIONS.index(word) if word in codes.DIRECTIONS else rocm.direction(word)
 
 
-@lru_cache(_CACHED)
 def memset_details(text: str) -> tuple[int, int]:
     """Return the bytes of a memset, and the code of the kind of memory."""
     found = dict(_PAIR.findall(text))

@@ -147,9 +147,10 @@ class RowMaker:
 
     def _kernels(self, source: Source, line: Line, events: Events, which: Array) -> Columns:
         places, byte = events.name[which], events.byte[which]
-        values, inverse = distinct(events.stats["kernel_details"][which])
-        found = [details.kernel_details(_text(events, i)) for i in values]
-        cells = np.array(found, np.int64)[inverse].T
+        cells = _mapped(
+            events.stats["kernel_details"][which],
+            lambda i: details.kernel_details(_text(events, i)),
+        )
         self.tally.mark("garbage", cells[-1] == 1, byte)
         columns = dict(zip(details.KERNEL_COLUMNS, cells[:-1], strict=True))
         occupancy = events.stats["theoretical_occupancy_pct"][which]
@@ -166,17 +167,17 @@ class RowMaker:
         words = events.stats["memcpy_details"][which]
         count = len(source.names)
         keys = np.where(words == MISSING, 0, words + 1) * count + events.name[which] % count
-        values, inverse = distinct(keys)
-        found = []
-        for word, place in (divmod(value, count) for value in values):
+
+        def details_of(key: int) -> tuple[int, ...]:
+            word, place = divmod(key, count)
             text = _text(events, word - 1 if word else MISSING)
-            found.append(details.copy_details(text, source.names[place], line.name, source.vendor))
-        return dict(zip(details.COPY_COLUMNS, np.array(found, np.int64)[inverse].T, strict=True))
+            return details.copy_details(text, source.names[place], line.name, source.vendor)
+
+        return dict(zip(details.COPY_COLUMNS, _mapped(keys, details_of), strict=True))
 
     def _sets(self, source: Source, line: Line, events: Events, which: Array) -> Columns:
-        values, inverse = distinct(events.stats["memset_details"][which])
-        found = [details.memset_details(_text(events, i)) for i in values]
-        columns = np.array(found, np.int64)[inverse].T
+        words = events.stats["memset_details"][which]
+        columns = _mapped(words, lambda i: details.memset_details(_text(events, i)))
         return dict(zip(("bytes", "memory_kind"), columns, strict=True))
 
     # -- threads of the host
@@ -309,9 +310,10 @@ class RowMaker:
         return inside
 
 
-def _mapped(keys: Array, of: Callable[[int], int]) -> Array:
+def _mapped(keys: Array, of: Callable[[int], int | tuple[int, ...]]) -> Array:
+    # What each key is mapped to: a number, or several, which become columns.
     values, inverse = distinct(keys)
-    mapped: Array = np.array([of(value) for value in values], np.int64)[inverse]
+    mapped: Array = np.array([of(value) for value in values], np.int64)[inverse].T
     return mapped
 
 
