@@ -143,7 +143,7 @@ class RocmReader(ABC):
 
     @staticmethod
     def _blocks(items: Array, block: Array) -> Array:
-        # A grid is in work-items; the last of its blocks may be a part of one.
+        # A grid is in work-items; its last block need not be full.
         is_known = (items >= 0) & (block > 0)
         blocks = -(-np.where(is_known, items, 0) // np.where(is_known, block, 1))
         return np.where(is_known, blocks, MISSING)

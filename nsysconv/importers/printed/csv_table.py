@@ -1,4 +1,4 @@
-"""Tables of CSV under one header: their rows by column, many at once, and the lines that are no rows."""
+"""Tables of CSV under one header: rows by column, many at once, and lines that were left out."""
 
 from __future__ import annotations
 
