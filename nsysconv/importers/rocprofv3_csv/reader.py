@@ -180,9 +180,8 @@ class TableReader(RocmReader):
 
     def _kernels_of_counters(self, name: str, cells: Cells) -> Iterator[ArrayRows]:
         first = self._measure_all(cells)
-        if (
-            "start_timestamp" in cells.columns
-        ):  # without times there is no kernel, only its counters
+        # Without times there is no kernel, only its counters.
+        if "start_timestamp" in cells.columns:
             self._counts["serialized"] += int(first.sum())
             yield self._kernel_rows(name, cells, first)
 
