@@ -187,6 +187,24 @@ def test_an_event_far_from_all_others_where_no_session_is_told() -> None:
     assert found(*halves) == {}
 
 
+def test_operations_far_behind_their_calls_and_all_else() -> None:
+    """All kernels are on a clock of their own, and copies are not: nothing happened in between."""
+    rows = launched(*((at * MS, at * MS + 100) for at in range(1, 21)))
+    calls = [row for row in rows if isinstance(row, Call)]
+    late = [Kernel(3 * S + at * MS, 3 * S + at * MS + 100, at) for at in range(1, 21)]
+    copied_by = Call(2 * MS + 400, 2 * MS + 500, 50, name="cudaMemcpyAsync")
+    copy = copied_by, Memcpy(2 * MS + 500, 2 * MS + 600, 50)
+    assert found(*calls, *copy, *late) == {"events-outside": (20, 42, "kernel:1")}
+    with opened(*calls, *copy, *late) as profile:
+        (row,) = profile.report("overview").rows()
+        assert (row["kernel_sum_ns"], row["window_ns"]) == (0, 100)
+    # Work without calls may be another program's; and it may have waited for what the host did meanwhile,
+    # or the GPU.
+    assert found(*calls[11:], *copy, *late) == {}
+    assert found(*calls, *copy, *late, Call(3 * S, 3 * S + 5, 99, name="cudaEventRecord")) == {}
+    assert found(*calls, *copy, *late, Memcpy(2 * MS + 600, 2 * S, 50, stream=9)) == {}
+
+
 def test_an_operation_that_ends_long_after_all_else() -> None:
     """Nothing follows it on its stream. No session is known, and no other of its name is like it."""
     rows = launched((100, 200), (300, 400), (500, 600), (700, 2 * S))

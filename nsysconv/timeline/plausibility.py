@@ -83,6 +83,7 @@ def examine(profile: Profile) -> Examination:
     one_clock = look.has_one_clock()
     notes = [
         *(look.outside() if one_clock else ()),
+        *(look.late() if one_clock else ()),
         *(look.early() if one_clock else ()),
         *(look.left_over() if one_clock else ()),
         *look.overrunning(),
@@ -295,6 +296,33 @@ class _Look:
             min(int(lag.min()) for lag in lags) <= APART_NS
             and max(int(lag.max()) for lag in lags) >= -APART_NS
         )
+
+    def late(self) -> Iterator[Note]:
+        """Yield a note on operations long after all else, and after their calls; of no known session."""
+        every = {table: self._times(table) for table in self._tables}
+        every = {table: times for table, times in every.items() if len(times.row)}
+        ops = {table: times for table, times in every.items() if table in self._gpu_tables}
+        last = max((int(every[t].end.max()) for t in HOST_TABLES if t in every), default=None)
+        if last is None or not ops or edges_of_session(self._profile) is not None:
+            return
+        after = {table: times.start > last for table, times in ops.items()}
+        start, end = (
+            np.concatenate([getattr(ops[table], name)[mine] for table, mine in after.items()])
+            for name in ("start", "end")
+        )
+        low = min(int(times.start.min()) for times in every.values())
+        reach = max(int(ops[t].end.max(initial=last, where=~mine)) for t, mine in after.items())
+        order = np.argsort(start, kind="stable")
+        reached = np.maximum.accumulate(np.append(reach, end[order]))[:-1]
+        far = start[order] - reached > np.maximum(APART_NS, APART_SPANS * (reached - low))
+        if not far.any():
+            return
+        since = int(start[order][far.argmax()])
+        found = {table: times.row[times.start >= since] for table, times in every.items()}
+        linked = sum(int(np.count_nonzero(self._owners(t)[found[t]] >= 0)) for t in ops)
+        if 2 * linked > sum(len(found[table]) for table in ops):
+            text = f"events long after all others, by {APART_SPANS} times their time span or more"
+            yield self._note("events-outside", text, found, frozenset())
 
     def early(self) -> Iterator[Note]:
         """Yield a note on operations long before the calls that launched them."""
