@@ -247,7 +247,7 @@ def test_inputs_are_elements_of_all_tensors(kind: str) -> None:
         (['{"micro_batch_size": 8}', '{"micro_batch_size": 16}'], {"micro_batch_size": 24}),
         (["bsz=2, n_tokens: 128, prompt len=9, batch-size=7"],
          {"bsz": 2, "n_tokens": 128, "prompt len": 9, "batch-size": 7}),
-        (["B=4, S=128"], {"b": 4}),
+        (["B=4, S=128"], {"b": 4, "s": 128}),
         # Consecutive numbers say which batch it is, and a number without a sign unless it never changes.
         (["batch 4", "batch 4", "batch 4"], {"batch": 12}),
         (["batch 4", "batch 4"], {}),
@@ -257,8 +257,9 @@ def test_inputs_are_elements_of_all_tensors(kind: str) -> None:
         (["batch: 7", "batch: 9", "batch: 10"], {"batch": 26}),
         (["batch: 7", "batch: 7", "batch: 8"], {"batch": 22}),
         # As people and frameworks spell them.
-        (["per_device_train_batch_size=4", "fwd_bs8", "EfficientNet-B2"] * 3,
-         {"train_batch_size": 12, "bs": 24, "b": 6}),
+        # B2 and B200 are names of a model and of a GPU.
+        (["per_device_train_batch_size=4", "fwd_bs8", "EfficientNet-B2", "B200"] * 3,
+         {"train_batch_size": 12, "bs": 24}),
         (["numTokens=3, max_seq_len: 9", "num_scheduled_tokens=5, GBS=2"],
          {"numtokens": 3, "seq_len": 9, "tokens": 5, "gbs": 2}),
         (["_forward_step 5: 2 ctx reqs, 1,024 ctx tokens, 30 gen reqs"],
@@ -268,7 +269,24 @@ def test_inputs_are_elements_of_all_tensors(kind: str) -> None:
         (["forward 4x3x8", "shape=(2, 5)", "dims: [3,4]"], {"shape": 96 + 10 + 12}),
         (["batch of 4"] * 3, {"batch": 12}),
         (["bs -> 4", "bs: '8'", "isl=128"], {"bs": 12, "isl": 128}),
-        # Each token is another one.
+        (["forward_b4_s128", "b2 h8 s64", "fwd b8s16"], {"b": 14, "s": 208, "h": 8}),
+        (["gemm [M=8, N=4, K=2]", "conv n=8 c=3"], {"m": 8, "n": 12, "k": 2, "c": 3}),
+        (["forwardAsync ctx 1, gen 4", "execute_new_1_cached_3"],
+         {"ctx": 1, "gen": 4, "new": 1, "cached": 3}),
+        (["prefill S=128", "bert_seq64", "pp512"] * 3, {"s": 384, "seq": 192, "pp": 1536}),
+        (["seq_len=4k", "maxSeqLen=512", "kv_len=7"], {"seq_len": 4096, "seqlen": 512, "len": 7}),
+        (["train_micro_batch_size_per_gpu: 4"], {"train_micro_batch_size_per_gpu": 4}),
+        (["f(bf16[8,2])", "torch.Size([4, 8])", "512×4", "input_ids=(2, 3)"],
+         {"shape": 16 + 32 + 2048 + 6}),
+        # Rates, times, shares, one of so many, tiles, and what waits.
+        (["55 samples per second", "9 tokens/s", "batch: 4.5 ms", "batch: 12 ms", "batch: 45%", "bs=3/8",
+          "batch: 3 of 8", "tile 128x64", "gemm_64x64_tn", "BLOCK_M=64", "queue_len=3", "S=0.5",
+          "mma m16n8k16", "Llama-7B", "s2 b2"] * 3, {}),
+        # Each token is another one; so is each batch, in every epoch, and every fifth one.
+        (["batch: 1", "batch: 2", "batch: 3"] * 2, {}),
+        (["batch: 0", "batch: 5", "batch: 10"], {}),
+        (["len: 8", "len: 16", "len: 24"], {"len": 48}),
+        (["layer L=0", "layer L=1"] * 3, {}),
         (["5 tokens", "6 tokens", "7 tokens"], {}),
         (["0x1F", "a 12 b", "seq = 7, op_id = 9", "layer 3x", "f<1, 2>(3)"], {}),
         (["context_12x", "ProfilerStep#7", "absent=4", "bs=", f"bs={'9' * 16}"], {}),
@@ -294,6 +312,10 @@ def test_batches_are_read_from_annotations(texts: list[str], expected: dict[str,
         ("batch 4", "batch 512", True),
         ("num_tokens: 512", "num_tokens: 1,024", True),
         ("forward 4x3x224x224", "forward 8x3x224x224", True),
+        ("forward_b4_s128", "forward_b4_s1024", True),
+        ("B=4, S=128", "B=4, S=512", True),
+        ("ctx 1, gen 4", "ctx 1, gen 64", True),
+        ("gemm_s2", "gemm_s4", None),
         # One number is larger, the other smaller: that says nothing.
         ("step[bs=4 seq_len=512]", "step[bs=8 seq_len=256]", False),
     ],
@@ -304,6 +326,13 @@ def test_a_batch_is_larger_where_one_of_its_numbers_is(
     """None: nothing differs."""
     found = said(*(sizes_in(*(Range(i, i + 1, text) for i in range(3))) for text in (base, other)))
     assert [is_other for _, is_other in found] == ([] if expected is None else [expected])
+
+
+def test_long_names_are_not_read_to_their_end() -> None:
+    """They took minutes: names come from whoever wrote the profile."""
+    for text in ("num_n_", "input_", "B=4 ", "b4 ", "ctx 1 "):
+        found = sizes_in(Range(0, 1, text * 40_000), Range(1, 2, text * 40_000 + "5"))[TOKENS]
+        assert len(found) <= 4
 
 
 # -- through the door

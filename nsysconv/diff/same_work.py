@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -21,7 +21,7 @@ from nsysconv.notes import Note, Severity
 from nsysconv.report import MISSING, Column, Report, Unit, human
 from nsysconv.timeline.annotations import exact_ranges, operators
 from nsysconv.timeline.arrays import Array, counts, factorize, sums
-from nsysconv.timeline.range_names import SIZES, argument, group_name
+from nsysconv.timeline.range_names import SIZES, argument, group_name, without_arguments
 from nsysconv.timeline.timeline import Timeline
 
 # What differs by a smaller share is that of a program that does not do the same every time.
@@ -116,26 +116,49 @@ annotations say of a batch."""
 
 _GRID = ("grid_x", "grid_y", "grid_z")
 _BLOCK = ("block_x", "block_y", "block_z")
-# What annotations call the size of a batch: `step[DECODE bs=4 toks=4]`, `batch_size: 512`, `fwd_bs4`,
-# `4 ctx reqs`, `input 8x3x224x224`, and the numbers of requests and tokens of vLLM's
-# `execute_context_1(512)_generation_3(3)`.
-_OF_BATCH = r"tok(?:en)?s|req(?:uest)?s|seq(?:uence)?s|samples|images|prompts"  # so many of these
-_WHOLE = r"\d{1,3}(?:,\d{3}){1,4}|\d{1,15}"
+# What annotations call a size, by form. Times, rates, shares, one of so many (`batch 3/8`) and tiles of
+# kernels are none.
+_OF_BATCH = (
+    r"(?:tok(?:en)?s|req(?:uest)?s|seq(?:uence)?s|samples|images|prompts|frames|rows|beams|atoms"
+    "|points|cells)"
+)
+_WHOLE = r"(?:\d{1,3}(?:,\d{3}){1,4}|\d{1,15}k?)"
+_LETTERS = "[BCDHKLMNQSTWbcdhklmnqstw]"
+_LETTER_IS = r" ?[=:] ?\d{1,15}"
+_OF_PHASE = r"[ _=:]{1,2}\d{1,15}(?:\([^()]{1,40}\))?"
+_PREFIXES = "(?:(?:num|n|micro|mini|local|global|train|eval|input|prompt|ctx|gen)[_-]?){0,4}"
+_SIZE_WORD = (
+    rf"(?:bsz?|(?-i:B(?=\s*[=:-]))|[mg]bs|u?batch(?:[ _-]?size(?:_per_[a-z]+)?)?|tok|{_OF_BATCH}|[io]sl"
+    r"|n_(?:prompt|gen|kv)|n[xyz]|numel|concurrency|height|width|accumulation_steps"
+    r"|(?:(?:seq(?:uence)?|input|prompt|context|ctx)[ _-]?|(?<!queue.))len(?:gth)?s?(?:_[qk])?)"
+)
+_FORMS = (
+    # [M=64, N=8]; m64_n8_k16, while m16n8k16 is an instruction; b4_s128
+    rf"(?P<letters>(?-i:(?<!_)[BMNSTbmn]{_LETTER_IS}(?:[,;|_x ]{{1,2}}{_LETTERS}{_LETTER_IS})+"
+    r"|m\d{1,9}[_x]n\d{1,9}[_x]k\d{1,9}"
+    rf"|[Bb]\d{{1,9}}(?:[_x ,-]{{0,2}}(?:{_LETTERS}|seq|sl|len)\d{{1,9}})+))",
+    # execute_context_1(512)_generation_3(3), where tokens are in parentheses; ctx 1, gen 4
+    rf"(?P<phases>(?:context|ctx|new){_OF_PHASE}[ ,_]{{1,2}}(?:generation|gen|cached){_OF_PHASE})",
+    # step[DECODE bs=4 toks=4], "batch_size": 512, fwd_bs4, batch of 4
+    rf"(?P<word>{_PREFIXES}{_SIZE_WORD})[\"']?(?:\s*(?:[<>]?=>?|:|->)\s*[\"']?"
+    rf"|(?P<bare> ?[(\[]| |_|-|(?<=bs)|(?<=bsz)|(?<=batch)| of ))(?P<number>{_WHOLE})",
+    # prefill S=128, bert_seq128, pp512
+    rf"(?P<short>(?-i:(?<!_)[KLMNST](?==)|(?:seq|sl|pp|tg)(?=\d)))=?(?P<of_short>{_WHOLE})",
+    rf"(?P<first>{_WHOLE}) (?P<of_word>(?:[a-z]+ )?{_OF_BATCH})",  # 4 ctx reqs
+    # 8x3x224x224, bf16[8,2048], torch.Size([8, 3]), input: (8, 3)
+    r"(?:(?<!tile)(?<!tile.)(?<!block.)(?<!grid.)(?<!launch.)(?<!gemm_)(?=\d+[x×])"
+    r"|(?:bf16|(?-i:[fsu]\d\d?))\[|(?-i:Size|(?i:shape|dims|input(?:_id)?)s?)[\"']?[=: ]{0,3}[\[(]{1,2})"
+    r"(?P<shape>\d{1,9}(?:(?:[x×]|, ?)\d{1,9})+)",
+)
 _IN_NAMES = re.compile(
-    r"(?<![a-z0-9])(?=[b-egil-pr-t\d])(?:"  # their first letters, which are looked at quickly
-    rf"(?P<word>(?:(?:num|n|micro|mini|local|global|train|eval|input|prompt)[_-]?)*"
-    rf"(?:bsz?|(?-i:B)|[mg]bs|batch(?:[ _-]?size)?|tok|{_OF_BATCH}|[io]sl"
-    r"|(?:(?:seq(?:uence)?|input|prompt|context|ctx)[ _-]?)?len(?:gth)?))[\"']?"
-    r"(?:\s*(?:=>?|:|->)\s*[\"']?|(?P<bare> |_|-|(?<=bs)|(?<=bsz)|(?<=batch)|(?<=(?-i:B))| of ))"
-    rf"(?P<number>{_WHOLE})"
-    rf"|(?P<first>{_WHOLE}) (?P<of_word>(?:[a-z]+ )?(?:{_OF_BATCH}))"
-    r"|(?:(?=\d+x)|(?:shape|dims|input)s?[\"']?[=: ]{0,3}[\[(]{1,2})"
-    r"(?P<shape>\d{1,9}(?:(?:x|, ?)\d{1,9})+)"
-    r"|(?P<phase>context|generation)_(?P<of>\d{1,15})(?:\((?:sq)?(?P<tokens>\d{1,15})[^)]*\))?"
-    r")(?![a-z0-9])",
+    r"(?=[a-ik-uw\d])"  # their first letters, which are looked at quickly
+    rf"(?:(?<![a-z0-9])|(?-i:(?<=[a-z])(?=[A-Z])))(?:{'|'.join(_FORMS)})(?![a-z0-9]|\.\d|_[nt]{{2}}(?![a-z])"
+    r"|\s?(?:%|fps\b|/\s?\d|of \d|[kmg]i?b\b|(?:/\s?|per )?[mµnu]?s(?:ec\w*)?\b(?!\s?[=:])))",
     re.IGNORECASE,
 )
-_NUMBER, _DIGITS = re.compile(r"\d+(?:,\d+)*"), re.compile(r"\d+")
+_LOOKED_AT = 1000  # characters of a name
+_NUMBER, _DIGITS = re.compile(r"\d+(?:,\d+)*(?:k\b)?"), re.compile(r"\d+")
+_NAMED = re.compile(r"([A-Za-z]+)[ _=:]*(\d+)(?:\((?:sq)?(\d+)[^)]*\))?")
 _WORDS = {
     BLOCKS: ("kernel blocks", "kernels"),
     INPUTS: ("operator inputs", "operators"),
@@ -235,39 +258,48 @@ def _elements(shapes: str) -> int:
 
 
 def _tokens(named: Iterable[tuple[str, int]]) -> Amounts:
-    found: defaultdict[Hashable, Amount] = defaultdict(lambda: _NOTHING)
-    numbers: defaultdict[Hashable, list[int]] = defaultdict(list)
+    found: defaultdict[tuple[str, str], Amount] = defaultdict(lambda: _NOTHING)
+    numbers: defaultdict[Hashable, Counter[int]] = defaultdict(Counter)
     bare: dict[Hashable, bool] = {}
     for text, count in named:
-        for match in _IN_NAMES.finditer(text):
-            word = (match["word"] or match["of_word"] or match["phase"] or "shape").lower()
-            said = {
-                word: match["number"] or match["first"] or match["of"],
-                f"{word} tokens": match["tokens"],
-            }
-            sizes = {what: int(each.replace(",", "")) for what, each in said.items() if each}
-            if match["shape"]:
-                sizes[word] = prod(map(int, _DIGITS.findall(match["shape"])))
-            for what, size in sizes.items():
-                key = (_NUMBER.sub("#", group_name(text)), what)
+        group = ""
+        for match in _IN_NAMES.finditer(without_arguments(text)[:_LOOKED_AT]):
+            group = group or _NUMBER.sub("#", group_name(text))
+            for what, size in _sizes_in(match):
+                key = (group, what)
                 found[key] += Amount(count, count * size, count)
-                numbers[key].append(size)
-                bare[key] = match["bare"] is not None
+                numbers[key][size] += count
+                bare[key] = (match["bare"] or match["short"]) is not None
     return {
         key: amount
         for key, amount in found.items()
-        if not _count(numbers[key], amount.times, is_bare=bare[key])
+        if not _is_count(numbers[key], is_bare=bare[key], is_batch=key[1].endswith("batch"))
     }
 
 
-def _count(numbers: Sequence[int], times: int, *, is_bare: bool) -> bool:
-    # `batch: 0`, `batch: 1`, `batch: 2` say which it is, and not how large. So does `batch 4`, unless all
-    # are called that.
-    ordered = sorted(numbers)
+def _sizes_in(match: re.Match[str]) -> Iterator[tuple[str, int]]:
+    if match["letters"] or match["phases"]:
+        for what, size, tokens in _NAMED.findall(match[0].lower()):
+            yield what, int(size)
+            if tokens:
+                yield f"{what} tokens", int(tokens)
+    elif match["shape"]:
+        yield "shape", prod(map(int, _DIGITS.findall(match["shape"])))
+    else:
+        word = match["word"] or match["short"] or match["of_word"]
+        number = (match["number"] or match["of_short"] or match["first"]).lower().replace(",", "")
+        yield word.lower(), int(number.rstrip("k")) * (1024 if number.endswith("k") else 1)
+
+
+def _is_count(times: Counter[int], *, is_bare: bool, is_batch: bool) -> bool:
+    # `batch: 0`, `batch: 1`, `batch: 2` say which it is, and not how large, in each epoch again. So do
+    # the numbers of every tenth batch, and `batch 4`, unless all are called that.
     if is_bare:
-        return times <= _FEW_NUMBERS or ordered[0] != ordered[-1]
-    consecutive = range(ordered[0], ordered[0] + times)
-    return times > _FEW_NUMBERS and ordered == list(consecutive)
+        return times.total() <= _FEW_NUMBERS or len(times) > 1
+    ordered = sorted(times)
+    apart = set(np.diff(ordered).tolist())
+    evenly = apart == {1} or (is_batch and len(apart) == 1)
+    return len(times) > _FEW_NUMBERS and evenly and max(times.values()) - min(times.values()) <= 1
 
 
 def _range_names(timeline: Timeline) -> Iterator[tuple[str, int]]:
