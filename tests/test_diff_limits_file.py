@@ -269,6 +269,7 @@ def test_options_in_a_file(
         (f"# noise\nrun_noise = 'much'\nlimits = ['{SUM}']", "limits.toml", "much"),
         (f"inconclusive = 'ignore'\nlimits = ['{SUM}']", "limits.toml", "ignore"),
         (f"match = 'roughly'\nlimits = ['{SUM}']", "limits.toml", "roughly"),
+        (r'limits = ["kernels[/\bgemm/].kernel_count:0"]', "limits.toml:1", "backspace"),
     ],
 )
 def test_what_a_limit_cannot_say_is_refused_with_its_place(

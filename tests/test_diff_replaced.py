@@ -453,9 +453,13 @@ def test_the_comment_names_a_pattern_that_matches_nothing(tmp_path: Path) -> Non
     """It may be misspelled; a report without rows is not."""
     judged(tmp_path, training(gemm=300), training(gemm=301), SUM)
     comment = commented(tmp_path, "kernels[/gemmm/].kernel_count:0", "transfers.bytes_sum:0%")
-    line = "* within: 2 of 2 limits; no row of kernels matches `/gemmm/` (1 row in total): 0 on both"
+    line = "* within: 2 of 2 limits; no row matches `kernels[/gemmm/].kernel_count:0`"
     assert line in comment.splitlines()
     assert "no row" not in commented(tmp_path, "transfers.bytes_sum:0%")
+    judged(tmp_path, training(gemm=300, relu=9), training(gemm_v2=300, relu=9), SUM)
+    comment = commented(tmp_path, "kernels[/gemm$/].kernel_sum_ns:5%", "kernels[/relu/].kernel_count:0")
+    line = "* within: 2 of 2 limits; no row of other matches `kernels[/gemm$/].kernel_sum_ns:5%`"
+    assert line in comment.splitlines()
 
 
 def test_the_comment_names_the_rank(tmp_path: Path) -> None:

@@ -82,6 +82,37 @@ def test_columns_as_json_schema(name: str, tmp_path: Path) -> None:
     assert "profile" in found["properties"]
 
 
+def test_tables_of_commands_as_json_schema(tmp_path: Path) -> None:
+    """Each table that is in an answer has one, with the answer's columns."""
+    for number, label in enumerate("ab"):
+        rows = (row._replace(end=row.end + number) for row in MANY)
+        write(tmp_path / "run.db", *STEPS, *rows, label=label)
+    asked = (
+        ("diff", "run.db@a", "run.db@b", "--fail-on", "kernels.kernel_count:0"),
+        ("find", "run.db@a", "."),
+        ("why", "run.db@a", "kernel:1"),
+        ("history", "run.db"),
+    )
+    listed = {}
+    for command in asked:
+        document = json.loads(golden_cases.run(*command, "-f", "json", cwd=tmp_path).out)
+        listed |= {each["report"]: each["columns"] for each in document["reports"]}
+        if "answer" in document:
+            answer = set(document["answer"]) - {"line", "notes"}
+            listed["diff"] = [{"name": name} for name in answer]
+    compared = [name for name in listed if name.startswith("diff_")]
+    assert len(listed) - len(compared) == 10
+    for name, columns in listed.items():
+        done = golden_cases.run("schema", name, cwd=tmp_path)
+        if name in compared:
+            assert (done.status, "is a comparison" in done.err) == (2, True)
+        else:
+            found = json.loads(done.out)["properties"]
+            assert {each["name"] for each in columns} <= set(found), name
+    done = golden_cases.run("schema", "runs", cwd=tmp_path)
+    assert (done.status, "is a command" in done.err) == (2, True)
+
+
 def test_each_report_has_one(tmp_path: Path) -> None:
     wrong = golden_cases.run("schema", "kernel", cwd=tmp_path)
     assert (wrong.status, "Close to it: kernels" in wrong.err) == (2, True)

@@ -13,10 +13,11 @@ from nsysconv import api, queries
 from nsysconv.cli.commands import brief_form, parse_destination, write
 from nsysconv.cli.runtime import begin_work, print_line, say
 from nsysconv.document import Section, Text
-from nsysconv.errors import InputError, NotRecorded
+from nsysconv.errors import InputError, NotRecorded, UsageError
 from nsysconv.queries import ROWS_FOR_PEOPLE
 from nsysconv.queries.registry import view
 from nsysconv.render.json import columns_schema
+from nsysconv.report import Column
 from nsysconv.store.checksums import NOT_RECORDED
 from nsysconv.store.location import redacted_target, split_target
 
@@ -75,9 +76,16 @@ def show(
 
 def schema(report: str) -> int:
     """Run `nsysconv schema`; return the exit status."""
-    spec = queries.parse_spec(report)
-    shown = view(spec)
-    found = columns_schema(report, shown.title, shown.columns)
+    tables = _tables_of_commands()
+    if report in tables:
+        found = columns_schema(report, *tables[report])
+    elif report.startswith("diff_") or report in _OTHER_COMMANDS:
+        what = "a comparison" if report.startswith("diff_") else "a command"
+        hint = "Its answer with -f json, without --brief, has a sentence on each column (docs/json.md)."
+        raise UsageError(f"{report!r} is {what}, not a report", hint=hint)
+    else:
+        shown = view(queries.parse_spec(report))
+        found = columns_schema(report, shown.title, shown.columns)
     # A column is a line.
     columns = [f"{json.dumps(k)}: {json.dumps(v)}" for k, v in found.pop("properties").items()]
     print_line(f'{json.dumps(found)[:-1]}, "properties": {{')
@@ -85,6 +93,36 @@ def schema(report: str) -> int:
         print_line(f"{column},")
     print_line(f"{columns[-1]}}}}}")
     return 0
+
+
+_OTHER_COMMANDS = ("answer", "info", "report", "runs", "sql")
+
+
+def _tables_of_commands() -> Mapping[str, tuple[str, Sequence[Column]]]:
+    # Tables that are no reports one can ask for: of commands, and of comparisons and histories.
+    from nsysconv.diff.account import ACCOUNT_COLUMNS, CONTRIBUTOR_COLUMNS
+    from nsysconv.diff.change import ANSWER_COLUMNS
+    from nsysconv.diff.gate import LIMIT_COLUMNS
+    from nsysconv.diff.history import CHANGE_COLUMNS, RUN_COLUMNS, SERIES_COLUMNS
+    from nsysconv.queries.find import COLUMNS, COUNT_COLUMNS
+    from nsysconv.queries.why.columns import COLUMNS as WHY_COLUMNS
+
+    beside = "its tables are limits, account, contributors and diff_REPORT"
+    return {
+        "why": ("Why an event started when it did, or why the GPU was idle", WHY_COLUMNS),
+        "find": ("Events by name; how many of each kind are in find_counts", COLUMNS),
+        "find_counts": ("How many events of each kind have the name", COUNT_COLUMNS),
+        "diff": (f"The answer of a comparison; {beside}", ANSWER_COLUMNS),
+        "limits": ("Limits of a comparison", LIMIT_COLUMNS),
+        "account": ("Breakdown of the change", ACCOUNT_COLUMNS),
+        "contributors": ("Largest contributors to the change", CONTRIBUTOR_COLUMNS),
+        "history": (
+            "Series; their changes are in change_points, runs in history_runs",
+            SERIES_COLUMNS,
+        ),
+        "change_points": ("Changes in a history", CHANGE_COLUMNS),
+        "history_runs": ("Each run of a history", RUN_COLUMNS),
+    }
 
 
 _MOST_NEXT = 10

@@ -448,14 +448,14 @@ class Answer:
         return Report(
             "answer",
             self._with(gate),
-            _COLUMNS,
-            report_table(_COLUMNS, {name: [value] for name, value in row.items()}),
+            ANSWER_COLUMNS,
+            report_table(ANSWER_COLUMNS, {name: [value] for name, value in row.items()}),
             row_count=1,
             notes=self.notes,
         )
 
 
-_COLUMNS = tuple(
+ANSWER_COLUMNS = tuple(
     Column(name, unit, doc, real=unit is Unit.NS)
     for name, unit, doc in (
         ("gate", Unit.TEXT, "Result of all limits: PASS, FAIL or INCONCLUSIVE; null: no limits."),

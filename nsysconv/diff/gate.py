@@ -207,6 +207,8 @@ def judge_limit(limit: Limit, column: Column, rows: Sequence[LimitRow] | None) -
     unclear = [row for row in judged if row.state == "inconclusive"]
     state: State = "exceeded" if exceeding else "inconclusive" if without or unclear else "within"
     reason = _reason(limit, column, len(chosen), exceeding, unclear, without)
+    if limit.pattern and column.adds_up and judged and not any(row.other for row in judged):
+        reason += "; what matches is 0 in other"
     worst = _worst_of(exceeding or unclear or judged)
     return LimitVerdict(
         limit,
@@ -262,7 +264,7 @@ def exit_status(verdicts: Sequence[LimitVerdict], *, passes_undecided: bool = Fa
     return INCONCLUSIVE if undecided and (void or not passes_undecided) else 0
 
 
-_COLUMNS = (
+LIMIT_COLUMNS = (
     Column("limit", Unit.TEXT, "The limit as given.", key=True),
     Column("where", Unit.TEXT, "Line of the limits file.", optional=True),
     Column(
@@ -352,8 +354,8 @@ def limits_report(verdicts: Sequence[LimitVerdict]) -> Report:
         "needs_runs": [verdict.needs_runs for verdict in verdicts],
         "reason": [verdict.reason for verdict in verdicts],
     }
-    table = report_table(_COLUMNS, data)
-    return Report("limits", "Limits", _COLUMNS, table, row_count=table.num_rows)
+    table = report_table(LIMIT_COLUMNS, data)
+    return Report("limits", "Limits", LIMIT_COLUMNS, table, row_count=table.num_rows)
 
 
 def _row_and_change(row: JudgedRow) -> str:

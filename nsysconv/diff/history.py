@@ -342,7 +342,7 @@ _ROW = Column(
 )
 _METRIC_COLUMN = Column("metric", Unit.TEXT, "The column of a report; sums are per step.", key=True)
 _UNIT = Column("unit", Unit.TEXT, "The unit of the values.", brief=False)
-_SERIES = (
+SERIES_COLUMNS = (
     _METRIC_COLUMN,
     _ROW,
     Column("environment", Unit.TEXT, "GPU; driver; tool and version.", key=True),
@@ -361,7 +361,7 @@ _SERIES = (
     Column("level_med", Unit.REAL, "The level as a number.", brief=False),
     _UNIT,
 )
-_CHANGES = (
+CHANGE_COLUMNS = (
     _METRIC_COLUMN,
     _ROW,
     Column("run", Unit.TEXT, "The first run after the change.", key=True),
@@ -391,7 +391,7 @@ _CHANGES = (
     _UNIT,
 )
 
-_RUNS = (
+RUN_COLUMNS = (
     _METRIC_COLUMN,
     _ROW,
     Column("environment", Unit.TEXT, "GPU; driver; tool and version.", key=True),
@@ -417,7 +417,7 @@ def history_report(series: Sequence[Series], runs: Sequence[Run]) -> Report:
         ends = runs[places[0]].label, runs[places[-1]].label
         shown = since, trend(each.values), *ends, level, each.column.unit.value
         rows.append((*keys, len(each.values), *now, *shown))
-    return _report("history", "History", _SERIES, rows)
+    return _report("history", "History", SERIES_COLUMNS, rows)
 
 
 def runs_report(series: Sequence[Series], runs: Sequence[Run]) -> Report:
@@ -433,7 +433,7 @@ def runs_report(series: Sequence[Series], runs: Sequence[Run]) -> Report:
                 at = runs[place].recorded_ns
                 recorded = None if at is None else utc(at)
                 rows.append((*keys, runs[place].label, recorded, value, *usual, unit.value))
-    return _report("history_runs", "Each run", _RUNS, rows)
+    return _report("history_runs", "Each run", RUN_COLUMNS, rows)
 
 
 def changes_report(changes: Sequence[LevelChange], runs: Sequence[Run]) -> Report:
@@ -452,7 +452,7 @@ def changes_report(changes: Sequence[LevelChange], runs: Sequence[Run]) -> Repor
         recorded = None if run.recorded_ns is None else utc(run.recorded_ns)
         base = None if each.base is None else runs[each.base].label
         rows.append((*keys, *shown, recorded, base, share, *values, unit.value))
-    return _report("change_points", "Changes", _CHANGES, rows)
+    return _report("change_points", "Changes", CHANGE_COLUMNS, rows)
 
 
 def _report(

@@ -27,6 +27,10 @@ def metric_parts(
         raise UsageError(f"no report {report!r}", hint=available_hint(report, list(columns)))
     if pattern is None:
         return report, name, None
+    if "\b" in pattern:
+        # Between double quotes of TOML it is a backspace, which no name has.
+        hint = r"Write \\b for \b between double quotes of TOML, or use single quotes."
+        raise UsageError(f"the expression /{pattern}/ holds a backspace", hint=hint)
     with warnings.catch_warnings():
         # Python warns of `[[` and the like, whose meaning is to change: better refused.
         warnings.simplefilter("error", FutureWarning)

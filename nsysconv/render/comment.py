@@ -24,7 +24,7 @@ _MOST_LIMITS, _MOST_NAMED, _MOST_CONTRIBUTORS, _MOST_NOTES = 3, 3, 2, 2
 _HEADING, _SENTENCE, _ROWS, _LIMIT, _NAME = 400, 240, 600, 80, 60
 _EXCEEDED, _INCONCLUSIVE = "exceeded", "inconclusive"
 _SAME, _FAIL = "same", "FAIL"
-_NO_MATCH = ": 0 on both"
+_NO_ROW, _NONE_IN_OTHER = ": 0 on both", "; what matches is 0 in other"
 _FIGURES = {"step": "step period", "window": "GPU active window"}
 _SIGNS = {"slower": 1, "faster": -1}
 # The heading says this one.
@@ -85,10 +85,18 @@ def _on_limits(limits: Section | None, out: TextIO) -> Iterator[str]:
         within = ", ".join([*more, f"within: {held} of {len(rows)} limits"])
         renamed = next((row["renamed"] for row in rows if row.get("renamed")), "")
         names = _code(shorten(escaped(renamed), _SENTENCE), out)
-        # A pattern that matches nothing may be misspelled, though nothing is no more than nothing.
-        unmatched = next((r["reason"] for r in rows if r["reason"].endswith(_NO_MATCH)), "")
-        without = f"; {_shown(unmatched, out)}" if " matches " in unmatched else ""
-        yield within + (f"; renamed? {names}" if renamed else "") + without
+        yield "; ".join(
+            [within, *([f"renamed? {names}"] if renamed else []), *_on_patterns(rows, out)]
+        )
+
+
+def _on_patterns(rows: Sequence[Mapping[str, Any]], out: TextIO) -> Iterator[str]:
+    # A pattern that matches nothing may be misspelled, though nothing is no more than nothing.
+    for words, end in (("no row matches", _NO_ROW), ("no row of other matches", _NONE_IN_OTHER)):
+        found = [row for row in rows if row["reason"].endswith(end) and "[/" in row["limit"]]
+        if found:
+            more = ", …" if len(found) > _MOST_NAMED else ""
+            yield f"{words} {_names(found[:_MOST_NAMED], out)}{more}"
 
 
 def _alike(rows: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
