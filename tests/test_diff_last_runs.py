@@ -189,6 +189,21 @@ def test_the_best_of_another_gpu_is_no_base(tmp_path: Path) -> None:
     assert base_of(f"{tmp_path / 'runs.db'}@{SUM}", tmp_path / "new.db") == numbers(10)
 
 
+def test_the_newest_runs_on_a_gpu_of_the_other_side(tmp_path: Path) -> None:
+    """Runs 1 and 4 of A, 2 and 3 of B, 5 of A beside B; where there are none, all."""
+    names = {1: ("A",), 2: ("B",), 3: ("B",), 4: ("A",), 5: ("A", "B")}
+    for number, gpus in names.items():
+        write(tmp_path / "runs.db", *(Kernel(10, 20, i, device=i) for i in range(len(gpus))),
+              gpus={i: {"name": name} for i, name in enumerate(gpus)}, label=f"{number}", utc=number)  # fmt: skip
+    for gpu, runs in (("A", "145"), ("B", "235"), ("C", "12345")):
+        write_run(tmp_path / f"{gpu}.db", "new", 50, gpus={0: {"name": gpu}})
+        for word, newest in (("last:9", runs), ("last:2", runs[-2:])):
+            found = base_of(f"{tmp_path / 'runs.db'}@{word}", tmp_path / f"{gpu}.db")
+            assert found == [[label] for label in newest]
+    best = base_of(f"{tmp_path / 'runs.db'}@{SUM}", tmp_path / "B.db")
+    assert "1" not in {label for run in best for label in run}
+
+
 def test_what_creeps_exceeds_a_limit_to_the_best(tmp_path: Path) -> None:
     # 1.5 % more every ten runs: 4.6 % more than the first ten, and 1.5 % more than the last.
     write_levels(tmp_path / "runs.db", 1_000, 1_015, 1_030)

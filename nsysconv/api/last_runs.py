@@ -33,11 +33,12 @@ def open_last_runs(
 ) -> list[tuple[OpenProfile, ...]]:
     """Open the newest runs of a store, or the best, for as long as the stack is open, by ranks.
 
-    A run that is also in `other`, by the identity of a profile or the bytes of its file, is left out.
-    Raises UsageError if the store has no run beside it.
+    A run that is also in `other`, by the identity of a profile or the bytes of its file, is left out. So
+    are runs on other models of GPUs than those of `other`, if the store has any on these. Raises UsageError if the store has no run beside it.
     """
     identities = {profile.profile.attributes["identity"] for profile in other}
     hashes = {found for profile in other if (found := _sha256(profile))}
+    models = {row["name"] for profile in other for row in profile.profile.rows("device")} - {None}
     store = stack.enter_context(reading(place))
     with store.snapshot():
         runs = runs_in_order(store)
@@ -47,7 +48,9 @@ def open_last_runs(
             for p in run.profiles
             if p.attributes["identity"] in identities or p.attributes["sha256"] in hashes
         }
-        chosen = last_runs(runs, last_count(word) or len(runs), same)
+        rest = last_runs(runs, len(runs), same)
+        alike = [run for run in rest if models & {name for p in run.profiles for name in p.devices}]
+        chosen = last_runs(alike or rest, last_count(word) or len(runs))
         if word.startswith(_BEST) and chosen:
             from nsysconv.api.run_history import best_runs  # which needs what this is for
 
