@@ -111,6 +111,20 @@ HOSTILE = "</details>`@all` <img src=x onerror=f()>|$(touch made)"
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("update", ["passed", "always"])
+def test_a_damaged_baseline_is_replaced_where_that_was_asked_for(
+    update: str, recorded: Path, tmp_path: Path
+) -> None:
+    damaged = tmp_path / "baseline.db"
+    damaged.write_bytes(b"not a store")
+    asked = {"profiles": str(recorded / "main/1.sqlite"), "baseline": str(damaged), "update": update}
+    assert run_gate(tmp_path, **asked).returncode == 3
+    assert comment(tmp_path).startswith("### no answer: nsysconv could not compare with the baseline")
+    assert "baseline.db: a text file, but not a profile" in comment(tmp_path)
+    assert run_gate(tmp_path, **asked).returncode == (0 if update == "always" else 3)
+
+
+@pytest.mark.slow
 def test_what_cannot_be_stored_is_no_exceeded_limit(recorded: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     asked = {"profiles": str(recorded / "main/1.sqlite"), "baseline": "file/main.db"}

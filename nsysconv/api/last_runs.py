@@ -34,7 +34,8 @@ def open_last_runs(
     """Open the newest runs of a store, or the best, for as long as the stack is open, by ranks.
 
     A run that is also in `other`, by the identity of a profile or the bytes of its file, is left out. So
-    are runs on other models of GPUs than those of `other`, if the store has any on these. Raises UsageError if the store has no run beside it.
+    are runs on other models of GPUs than those of `other`, if the store has any on these. Raises
+    UsageError if the store has no run beside it.
     """
     identities = {profile.profile.attributes["identity"] for profile in other}
     hashes = {found for profile in other if (found := _sha256(profile))}
