@@ -99,7 +99,7 @@ _OTHER_COMMANDS = ("answer", "info", "report", "runs", "sql")
 
 
 def _tables_of_commands() -> Mapping[str, tuple[str, Sequence[Column]]]:
-    # Tables that are no reports one can ask for: of commands, and of comparisons and histories.
+    # Tables of commands, of comparisons and of histories, which `report` does not have.
     from nsysconv.diff.account import ACCOUNT_COLUMNS, CONTRIBUTOR_COLUMNS
     from nsysconv.diff.change import ANSWER_COLUMNS
     from nsysconv.diff.gate import LIMIT_COLUMNS
