@@ -204,6 +204,18 @@ def test_rules_of_a_file(tmp_path: Path) -> None:
             profile.report("phases", grammar="/nowhere/mine.toml")
 
 
+def test_rules_of_a_file_decide_inside_and_around_what_we_know(tmp_path: Path) -> None:
+    """Ours at [0, 40) holds and [50, 60) lies in one of the file's; [70, 80) has none of these."""
+    path = tmp_path / "mine.toml"
+    path.write_text("[[rule]]\nframework = 'm'\nis = 'step'\nphase = 'mine'\npattern = '^batch'\n")
+    ours = [Range(*each, "step[DECODE bs=2]") for each in ((0, 40), (50, 60), (70, 80))]
+    users = Range(10, 30, "batch 1"), Range(15, 20, "batch 1.1"), Range(45, 65, "batch 2")
+    with opened(*ours, *users, Kernel(0, 10)) as profile:
+        rows = profile.report("phase_steps", grammar=str(path)).rows()
+    assert [(row["step"], row["phase"], row["start_ns"]) for row in rows] == [
+        ("batch 1", "mine", 10), ("batch 2", "mine", 45), ("step[DECODE bs=2]", "decode", 70)]  # fmt: skip
+
+
 # -- what is not recorded
 
 

@@ -142,6 +142,8 @@ def test_every_own_rule_has_what_its_pattern_finds() -> None:
 
 # -- rules of users
 
+RULE = '[[rule]]\nframework = "mine"\nis = "{}"\npattern = \'{}\'\n'
+
 MINE = r"""
 [[rule]]
 framework = "mine"
@@ -168,15 +170,40 @@ def test_rules_of_a_file_go_before_ours(tmp_path: Path) -> None:
     assert mine.frameworks == ["mine", *grammar().frameworks]
 
 
+@pytest.mark.parametrize(("is_", "pattern", "text"), [
+    ("step", "a(?P<phase>)b", "ab"),
+    ("step", "a(?P<phase>c)?b", "ab"),
+    ("phase", "a(?P<phase>c?)b", "ab"),
+    ("step", "a(?P<generation>.*)b", "a-3b"),
+    ("step", "a(?P<context>.*)_(?P<generation>.*)b", "a3_xb"),
+])  # fmt: skip
+def test_a_text_that_leaves_the_phase_open_is_of_another_form(
+    tmp_path: Path, is_: str, pattern: str, text: str
+) -> None:
+    (tmp_path / "mine.toml").write_text(RULE.format(is_, pattern))
+    assert grammar(str(tmp_path / "mine.toml")).read(text) is None
+
+
+@pytest.mark.parametrize(("text", "tokens"), [
+    ("7", 7), ("many", None), ("-7", None), ("7.5", None), ("\u00b2", None), ("\u0667", 7), ("9" * 16, None),
+])  # fmt: skip
+def test_what_is_no_number_is_not_known(tmp_path: Path, text: str, tokens: int | None) -> None:
+    (tmp_path / "mine.toml").write_text(RULE.format("step", "^n=(?P<tokens>.*)$") + 'phase = "sample"')
+    said = grammar(str(tmp_path / "mine.toml")).read(f"n={text}")
+    assert said == Annotation("mine", "step", "sample", tokens=tokens)
+
+
+def test_a_file_that_begins_with_a_mark_of_its_encoding(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(MINE, encoding="utf-8-sig")
+    assert grammar(str(tmp_path / "mine.toml")).frameworks[0] == "mine"
+
+
 def test_the_rule_of_the_documentation(tmp_path: Path) -> None:
     text = (ROOT / "docs" / "definitions" / "phases.md").read_text(encoding="utf-8")
     (rule,) = re.findall(r"^    \[\[rule\]\]\n(?:    .+\n)+", text, re.M)
     (tmp_path / "mine.toml").write_text(textwrap.dedent(rule))
     mine = grammar(str(tmp_path / "mine.toml"))
     assert mine.read("batch 3: 8 images") == Annotation("mine", "step", "denoise", 8, number=3)
-
-
-RULE = '[[rule]]\nframework = "mine"\nis = "{}"\npattern = \'{}\'\n'
 
 
 @pytest.mark.parametrize(("text", "what"), [

@@ -80,16 +80,19 @@ class Rule:
         count = {
             name: int(said[name])
             for name in _NUMBERS & said.keys()
-            if len(said[name]) <= _MOST_DIGITS
+            if said[name].isdecimal() and len(said[name]) <= _MOST_DIGITS
         }
         phase, requests, tokens = self.phase, count.get("requests"), count.get("tokens")
+        by_requests = {"context", "generation"} & said.keys()
         if "phase" in said:
             phase = (self.phases or {}).get(said["phase"], said["phase"].lower())
-        elif {"context", "generation"} & said.keys():
+        elif by_requests and by_requests <= count.keys():
             context, generation = count.get("context", 0), count.get("generation", 0)
             requests = context + generation
             phase = phase or _phase(context, generation)
             tokens = self._tokens(count) if tokens is None else tokens
+        if not phase and self.kind != LAYER:
+            return None
         layer, number = said.get("layer"), count.get("number")
         return Annotation(self.framework, self.kind, phase, requests, tokens, layer, number)
 
@@ -135,9 +138,12 @@ class Grammar:
 
 def grammar(path: str | None = None) -> Grammar:
     """Return our grammar, the rules of a file before it; raise UsageError for a file without rules."""
-    if path is None:
-        return _own()
-    return Grammar((*_rules(read_rules(path, "annotations", _FORM), path), *_own().rules))
+    return _own() if path is None else Grammar((*users_grammar(path).rules, *_own().rules))
+
+
+def users_grammar(path: str) -> Grammar:
+    """Return the rules of a file; raise UsageError for a file without rules."""
+    return Grammar(tuple(_rules(read_rules(path, "annotations", _FORM), path)))
 
 
 @cache

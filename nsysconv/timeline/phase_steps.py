@@ -12,10 +12,10 @@ from statistics import median
 
 import numpy as np
 
-from nsysconv.report import Unit, human
+from nsysconv.report import MISSING, Unit, human
 from nsysconv.timeline.annotations import operators, ranges
 from nsysconv.timeline.arrays import Array
-from nsysconv.timeline.grammars import PHASE, STEP, TRAIN, Annotation, grammar
+from nsysconv.timeline.grammars import PHASE, STEP, TRAIN, Annotation, grammar, users_grammar
 from nsysconv.timeline.intervals import Union, parents, union
 from nsysconv.timeline.slices import StepRule
 from nsysconv.timeline.step_rules import SERVING, resolved
@@ -79,18 +79,24 @@ def phase_steps(timeline: Timeline, path: str | None = None) -> PhaseSteps:
     known = grammar(path)
     texts = {*ranges(timeline).names, *operators(timeline).names}
     said = {text: found for text in texts if (found := known.read(text)) is not None}
+    users = users_grammar(path).read if path else lambda text: None
     for is_of_sort in _SORTS:
-        wanted = {text for text, found in said.items() if is_of_sort(found)}
+        wanted = {
+            text: users(text) is not None for text, found in said.items() if is_of_sort(found)
+        }
         annotated = _annotated(timeline, said, wanted) if wanted else []
         if annotated:
             return PhaseSteps(said, annotated, [by_launches(timeline, mine) for mine in annotated])
     return PhaseSteps(said, [], [])
 
 
-def _annotated(timeline: Timeline, said: Mapping[str, Annotation], wanted: set[str]) -> list[Steps]:
-    # Those with these texts that count, of each process, in time order.
+def _annotated(
+    timeline: Timeline, said: Mapping[str, Annotation], wanted: Mapping[str, bool]
+) -> list[Steps]:
+    # Those with these texts that count, of each process, in time order; `wanted` says which texts a rule
+    # of the user's reads.
     if said[next(iter(wanted))].is_step:
-        found = [_outermost(mine) for mine in named_steps(timeline, wanted.__contains__)]
+        found = [_outermost(mine, wanted) for mine in named_steps(timeline, wanted.__contains__)]
     else:
         threads = named_steps(timeline, wanted.__contains__, by_thread=True)
         of_process: dict[int, Steps] = {}
@@ -134,11 +140,19 @@ def _longest_first(mine: Steps) -> Steps:
     return mine.take(np.lexsort((-mine.end, mine.start)))
 
 
-def _outermost(mine: Steps) -> Steps:
-    # The outermost of nested annotations counts: frameworks call each other.
+def _outermost(mine: Steps, is_users: Mapping[str, bool]) -> Steps:
+    # The outermost of nested annotations counts: frameworks call each other. Those that a user's rule
+    # reads are in place of all that share time with them.
     mine = _longest_first(mine)
-    before = np.maximum.accumulate(mine.end)[:-1]
-    return mine.take(np.flatnonzero(np.append(True, mine.end[1:] > before)))
+    users = np.array([is_users[name] for name in mine.name], bool)
+    others = ~users & ~union(mine.start, mine.end, users).meets(mine.start, mine.end)
+    kept = [each[_reach_on(mine.end[each])] for each in map(np.flatnonzero, (users, others))]
+    return mine.take(np.concatenate(kept))
+
+
+def _reach_on(end: Array) -> Array:
+    # Of intervals by their starts, those that end after all before them.
+    return end > np.maximum.accumulate(np.append(MISSING, end))[:-1]
 
 
 def _apart(mine: Steps, said: Mapping[str, Annotation]) -> Steps:

@@ -18,7 +18,7 @@ def read_rules(path: str, what: str, form: str) -> list[Any]:
     `what` says what the rules are of, `form` how one is written.
     """
     try:
-        text = Path(path).expanduser().read_text(encoding="utf-8")
+        text = Path(path).expanduser().read_text(encoding="utf-8-sig")
     except (OSError, ValueError, RuntimeError) as error:  # not UTF-8, a NUL; `~` of no user
         what = f"rules of {what} cannot be read: {error}"
         raise UsageError(what, where=path, hint=f"Name a TOML file. {form}") from error
