@@ -115,7 +115,7 @@ def test_prose_name_reports_and_details() -> None:
         cases = {"exchange", "range", "capture", "waits", "blocked", "faults", "occupancy", "input",
                  "lock", "sleep", "core", "channels", "transposed", "permuted", "once", "host", "pool",
                  "mapped", "prefetched", "device", "mpi", "call", "copy",
-                 "kernel_launch", "recapture"}  # fmt: skip
+                 "delayed", "recapture"}  # fmt: skip
         assert set(each.advice) <= {"cuda", "hip", "pytorch", *cases}, rule
         assert len(max(each.advice.values(), key=len)) <= 100, rule
 
@@ -632,7 +632,7 @@ def test_checks_that_found_nothing_have_their_values() -> None:
     ("cudaGraphInstantiate", "Make streams, events and graphs once"),
     ("cudaGetDeviceProperties", "Make streams, events and graphs once"),
     ("hipStreamCreate", "Make streams, events and graphs once"),
-    ("cudaMemcpyAsync", "Copy from pinned memory"),
+    ("cudaMemcpyAsync", "See what delays these calls"),
 ])  # fmt: skip
 def test_slow_calls_without_a_rule_of_their_own_are_the_host(name: str, advice: str) -> None:
     """Twice a call of 700 µs fills the gap between two kernels, with 100 µs outside of calls."""
@@ -647,6 +647,22 @@ def test_slow_calls_without_a_rule_of_their_own_are_the_host(name: str, advice: 
     assert row["saving_ns"] == 1_600_000
     assert row["cause"] == f"the GPU waits for host code in {name}"
     assert f" or in slow ones (100 µs or more), 1.40 ms of it in {name}." in row["finding"]
+    assert row["advice"].startswith(advice)
+
+
+@pytest.mark.parametrize(("memory", "advice"), [
+    ("Pageable", "Copy from pinned memory"), ("Pinned", "See what delays these calls"),
+])  # fmt: skip
+def test_the_host_copies_only_what_is_pageable(memory: str, advice: str) -> None:
+    rows: list[Any] = []
+    for number, low in enumerate((0, 1_000_000, 2_000_000), 1):
+        rows += [
+            Call(low, low + 5_000, number), Kernel(low + 5_000, low + 200_000, number),
+            Call(low + 210_000, low + 950_000, 10 + number, name="cudaMemcpyAsync"),
+            Memcpy(low + 950_000, low + 951_000, 10 + number, src=memory),
+        ]  # fmt: skip
+    row = found(*rows)["host_bound"]
+    assert row["cause"] == "the GPU waits for host code in cudaMemcpyAsync"
     assert row["advice"].startswith(advice)
 
 

@@ -267,6 +267,45 @@ def test_without_sizes_of_the_gpu_larger_batches_are_not_advised() -> None:
     assert "larger batches" not in launch_bound(1, gpu={})["advice"]
 
 
+@pytest.mark.parametrize(("gap", "count", "advised"), [(900, 6, True), (1100, 6, False)])
+def test_larger_batches_do_not_help_where_few_long_gaps_are_the_cost(
+    gap: int, count: int, advised: bool
+) -> None:
+    """Kernels of one block and 100 µs; the host computes for `gap` µs between them."""
+    every = 100 + gap
+    case = parse(f"""
+        operator aten::mm [0, 1)
+        call cudaLaunchKernel [0, 5) #1 ×{count} every {every}
+        kernel relu blocks=1 threads=256 [5, 105) #1 ×{count} every {every}
+        → host_bound saves {(count - 1) * (gap - 5)}
+        """)
+    case.gpu = H100
+    row = row_of(ask(case), "host_bound")
+    assert row is not None
+    assert ("larger batches" in row["advice"]) == advised
+
+
+def test_what_comes_once_has_no_time_per_step() -> None:
+    """Three steps: a module is loaded in one of them, each waits for the host."""
+    case = parse("""
+        range step 1 [0, 1000)
+        range step 2 [1000, 2000)
+        range step 3 [2000, 6000)
+        call cudaLaunchKernel [0, 5) #1 ×3 every 1000
+        kernel gemm [5, 505) #1 ×3 every 1000
+        call cuModuleLoadData [2600, 5900)
+        call cudaLaunchKernel [5900, 5905) #4
+        kernel relu [5905, 6000) #4
+        → module_loading saves 3300
+        """)
+    report = ask(case)
+    loading, host = (row_of(report, rule) for rule in ("module_loading", "host_bound"))
+    assert loading is not None
+    assert host is not None
+    assert (loading["saving_ns"], loading["per_step_ns"]) == (3_300_000, None)
+    assert host["per_step_ns"] == host["saving_ns"] // 3
+
+
 def test_no_other_advice_is_for_larger_batches_without_evidence() -> None:
     from nsysconv.queries.findings.contract import words
 

@@ -56,6 +56,7 @@ def test_a_word_with_a_rising_number(word: str) -> None:
     ([Operator(20 * i, 20 * i + 20, f"step {i}") for i in range(5)], "operators are no ranges"),
     (numbered("mm, seq = ", 1, 2, 3, 4, 5), "the number is an argument"),
     (numbered("decoder layer_", 0, 1, 2, 3, 4), "a layer is no step"),
+    (numbered("Coarse Level ", 0, 1, 2, 3, 4), "nor a level of a solver"),
     (numbered("Rank ", 0, 1, 2, 3, 4), "nor is a rank"),
 ])  # fmt: skip
 def test_what_is_no_step(rows: list[Row], why: str) -> None:

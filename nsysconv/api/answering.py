@@ -104,10 +104,15 @@ def _limits(target: Target, options: ReportOptions, say: Say) -> ShownReport | N
 
 
 def _doubts(target: Target) -> list[Note]:
-    # What is wrong with a file whose reports of GPU work, which would say it, are not there.
+    # What is wrong with a file whose reports of GPU work, which would say it, are not there, and what the
+    # profiler said of it.
     try:
         with open_profile(target) as opened:
-            return [note for note in opened.notes if note.severity is not Severity.INFO]
+            return [
+                note
+                for note in opened.notes
+                if note.severity is not Severity.INFO or note.slug == without_gpu.DIAGNOSTIC
+            ]
     except NsysconvError:
         return []  # several profiles
 

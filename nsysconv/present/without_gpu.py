@@ -18,7 +18,18 @@ def without_work(
 ) -> list[Section]:
     """Return the answer where no GPU work has a time, by what else is answered; None: in this part."""
     lines = _without_work_in_part(command) if answered is None else _without_work(command, answered)
-    return [words("nothing", [*caveats(noted(made)), *lines])]
+    return [words("nothing", [*caveats(noted(made)), *_diagnosed(made), *lines])]
+
+
+DIAGNOSTIC = "profiler-diagnostic"
+"""The slug of notes on what the profiler itself says of its recording."""
+_MOST_DIAGNOSED = 3
+
+
+def _diagnosed(made: Sequence[Section]) -> list[str]:
+    # Why there is no GPU work may be among what the profiler said, in the end.
+    said = [note.text for note in made[0].notes if note.slug == DIAGNOSTIC]
+    return [f"{text[:1].upper()}{text[1:]}" for text in said[-_MOST_DIAGNOSED:]]
 
 
 HOST = {
@@ -41,7 +52,7 @@ def without_kernels(
     answered: Sequence[str],
 ) -> list[Section]:
     """Return the answer where no kernels are recorded: copies, and what took most of the host's time."""
-    lines = [*caveats(noted(made))]
+    lines = [*caveats(noted(made)), *_diagnosed(made)]
     if copies is None:
         lines.append(f"{command} has no timed GPU work. Where the host's time went:")
     else:
@@ -204,9 +215,10 @@ def _without_work(command: str, answered: Sequence[str]) -> Iterator[str]:
 
 
 def _names_that_fit(line: str, names: Sequence[str]) -> str:
-    # The line names as many as fit, so that a user can type the command; `--list` names the others.
-    for name in names:
-        if len(line) + len(name) + 1 > WIDTH:
+    # The line names as many as fit, and one at least, so that a user can type the command; `--list` names
+    # the others.
+    for number, name in enumerate(names):
+        if number and len(line) + len(name) + 1 > WIDTH:
             break
         line += f" {name}"
     return line

@@ -42,7 +42,7 @@ FRAMEWORKS = (
 _NUMBERED = re.compile(r"(?P<word>[A-Za-z][A-Za-z _.:/-]{0,22}[#=]? ?)(?P<number>\d{1,9})")
 # What a model or a machine has several of, and no pass of the program.
 _OF_MODELS = re.compile(
-    r"\b(?:layer|block|stage|rank|worker|thread|stream|gpu|device|expert|head|bucket|shard)s?\W*$",
+    r"\b(?:layer|level|block|stage|rank|worker|thread|stream|gpu|device|expert|head|bucket|shard)s?\W*$",
     re.IGNORECASE,
 )
 _FEWEST = 3

@@ -108,7 +108,8 @@ def _rounded_up(values: Array, unit: int) -> Array:
 
 GRID = ("grid_x", "grid_y", "grid_z")
 """Columns of a kernel that have its blocks."""
-_BLOCK = ("block_x", "block_y", "block_z")
+BLOCK = ("block_x", "block_y", "block_z")
+"""Columns of a kernel that have a block's threads."""
 SHARED = ("shared_bytes", "static_shared_bytes", "dynamic_shared_bytes")
 """Columns of a kernel that `shared_memory` takes."""
 
@@ -210,13 +211,13 @@ def kernel_fill(timeline: Timeline, device: int, shortest_ns: int = 1) -> Kernel
     ops = timeline.ops_on(device)
     mine = np.flatnonzero((ops.kind == OpKind.KERNEL) & lasting(ops.start, ops.end, shortest_ns))
     rows = ops.row[mine]
-    names = (*GRID, *_BLOCK, *SHARED, *_OTHER)
+    names = (*GRID, *BLOCK, *SHARED, *_OTHER)
     read = timeline.profile.columns("kernel", names)
     # Millions of launches have a few sizes.
     size, found = factorize(*(take(read[name], rows) for name in names))
     column = dict(zip(names, found, strict=True))
     blocks = _product(*(column[name] for name in GRID))
-    threads = _product(*(column[name] for name in _BLOCK))
+    threads = _product(*(column[name] for name in BLOCK))
     threads = np.where(np.isnan(threads) | (threads > 1 << 20), MISSING, threads).astype(np.int64)
     recorded = column["occupancy_pct"]
     rounded = np.where(recorded == MISSING, np.nan, recorded / 100.0)

@@ -27,7 +27,7 @@ COLUMNS = (
     Column(
         "per_step_ns",
         Unit.NS,
-        "Saving or cost divided by the number of steps; null: no steps.",
+        "Saving or cost divided by the number of steps; null: no steps, or most of it comes once.",
         brief=False,
     ),
     Column(

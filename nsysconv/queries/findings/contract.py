@@ -55,6 +55,7 @@ class Words:
     advice: Mapping[str, str]
     report: str
     on: bool = True
+    once: bool = False
     one: str = "event"
     if_small: str = ""
     needs: frozenset[Fact] = frozenset()

@@ -84,10 +84,16 @@ def copy_bound(scene: Scene) -> Found | None:
     return Found(scene.of_window(time), time, details, event=event, when=when, case=case)
 
 
+def is_pageable(copies: Mapping[str, Array]) -> Array:
+    """Return which copies are from or to pageable memory, of their columns, as a mask."""
+    result: Array = (copies["src_kind"] == _PAGEABLE) | (copies["dst_kind"] == _PAGEABLE)
+    return result
+
+
 def pageable_copies(scene: Scene) -> Found | None:
     """Measure the time in which copies of pageable memory ran and no kernel."""
     ops, column = scene.copies
-    pageable = (column["src_kind"] == _PAGEABLE) | (column["dst_kind"] == _PAGEABLE)
+    pageable = is_pageable(column)
     when = partial(_without_kernel, scene, ops, pageable)
     time, count = _time_without_kernel(scene, ops, pageable), int(np.count_nonzero(pageable))
     what, _ = _largest(ops, column, pageable)

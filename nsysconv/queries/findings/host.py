@@ -25,6 +25,7 @@ from nsysconv.queries.findings.contract import (
     remaining,
     uncovered,
 )
+from nsysconv.queries.findings.copies import is_pageable
 from nsysconv.queries.findings.host_waits import named_waits, waits
 from nsysconv.queries.findings.operators import host_sync
 from nsysconv.queries.findings.waits import costliest_gap, sync_each_kernel, sync_small_copies
@@ -48,15 +49,13 @@ from nsysconv.timeline.range_names import GROUPED
 from nsysconv.timeline.steps import waits_for_input
 
 _HOST, _LAUNCH, _UNKNOWN = (PARTS.index(name) for name in ("host", "launch", "unknown"))
-_SHORT_GAP_NS = 200_000
+_SHORT_GAP_NS, _LONG_GAP_NS = 200_000, 1_000_000
 _SHORT_KERNEL_NS = 20_000
 _MOST_GAPS = 100_000
 _MOST_PCT = 80
 # From this share on one gap is what the finding is about.
 _MOST_OF_ONE_PCT = 80
 _NAME, _FUNCTION = 36, 60
-# The advice on slow calls by their role; others have that on calls.
-_SLOW_CASES = ("copy", "kernel_launch")
 # Functions of the kernel that give a process memory where it touches it first.
 _PAGE_FAULT = re.compile(r"page_fault|handle_mm_fault|clear_(?:huge_)?page|do_anonymous_page")
 _STATES = {
@@ -142,11 +141,15 @@ def host_bound(scene: Scene) -> Found | None:
     if 2 * slow_time.measure > time:
         name, spent = most_of_slow
         doing, place = f", {human(spent, Unit.NS)} of it in {name}", f" in {name}"
-        case = next((role for role in _SLOW_CASES if called(role)(name)), "call")
+        case = _slow_case(scene, name)
     names = NAMES_RANGE if place else NAMES_NOTHING
     within = waited.covered(found.start, found.end)
     where, most = costliest_gap(scene, found, within), int(within.max(initial=0))
-    case = case or ("once" if _MOST_OF_ONE_PCT * time < 100 * most else "")
+    if not case and _MOST_OF_ONE_PCT * time < 100 * most:
+        case = "once"
+    # Larger batches make fewer gaps, which helps where many short ones are the cost.
+    many = 2 * int(within.sum(where=found.dur < _LONG_GAP_NS)) >= time
+    case = case or ("" if many else "long")
     measured = replace(measured, names=names, case=case, most_ns=most, when=when)
     also = " or in slow ones (100 µs or more)" if slow_time.measure else ""
     details = {"doing": f"{also}{doing}", "place": place}
@@ -170,6 +173,16 @@ def _in_slow_calls(scene: Scene, found: Gaps) -> tuple[Union, tuple[str, int]]:
     by_name = sums(place, spent, len(names))
     top = int(by_name.argmax())
     return inside, (scene.timeline.call_names[int(names[top])], int(by_name[top]))
+
+
+def _slow_case(scene: Scene, name: str) -> str:
+    # The advice on slow calls. The host itself copies pageable memory alone.
+    if not called("copy", "kernel_launch")(name):
+        return "call"
+    copies = scene.owner[scene.ops.kind == OpKind.MEMCPY]
+    mine = np.isin(copies, scene.calls_named(name.__eq__))
+    pageable = int(np.count_nonzero(is_pageable(scene.copies[1]) & mine))
+    return "copy" if 2 * pageable > int(np.count_nonzero(mine)) else "delayed"
 
 
 def _waited(scene: Scene, activity: HostActivity, found: Gaps, slow_time: Union) -> Union:

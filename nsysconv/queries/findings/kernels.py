@@ -13,6 +13,7 @@ from nsysconv.names import shorten_kernel
 from nsysconv.queries.findings.contract import NAMES_CALL, Found, Scene, clipped, counted
 from nsysconv.queries.kernel_categories import computes
 from nsysconv.report import MISSING
+from nsysconv.threads import cached_in
 from nsysconv.timeline.account import GRAPH_LAUNCH
 from nsysconv.timeline.arrays import Array, blocks, factorize, sums, take
 from nsysconv.timeline.events import OpKind, event_id
@@ -20,7 +21,7 @@ from nsysconv.timeline.intervals import Union, lasting, union
 from nsysconv.timeline.kernel_categories import communicates, kernel_name_ids, rules
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import KERNEL, totals
-from nsysconv.timeline.utilization import GRID, KernelFill, kernel_fill, sm_count
+from nsysconv.timeline.utilization import BLOCK, GRID, KernelFill, kernel_fill, sm_count
 
 _LONG_KERNEL_NS = 100_000
 _LOW_OCCUPANCY = 0.125
@@ -29,8 +30,10 @@ _LOW_OCCUPANCY = 0.125
 _FEW_BLOCKS = 0.75
 # Products, convolutions and attention work with few warps that have many registers each.
 _FEW_WARPS = ("gemm", "convolution", "attention")
-# Shorter kernels count if they leave most SMs idle, by name.
+# Shorter kernels count if they leave most SMs idle, by name. A block of fewer warps than an SM has
+# schedulers, four, is a part of one.
 _HALF_THE_SMS = 0.5
+_WHOLE_BLOCK = 128
 _SHARE_OF_A_NAME_PCT = 1
 _MOST_LOOKED_AT = 200_000
 _SIZES = "sizes of GPUs and kernels"
@@ -120,18 +123,14 @@ def _kernel_name(scene: Scene, name_id: int) -> str:
 def low_parallelism(scene: Scene) -> Found | None:
     """Measure the time in which kernels ran that have few blocks or, if long, a low occupancy."""
     ops = scene.ops
-    long = scene.is_kernel & lasting(ops.start, ops.end, _LONG_KERNEL_NS)
     most = scene.window.measure(ops.start, ops.end, scene.is_kernel)
     # Sizes are most of what there is to read of a kernel.
     if not scene.speaks("low_parallelism", at_most := Found(scene.of_window(most), most)):
         return at_most
-    multiprocessors = sm_count(scene.timeline, scene.device)
-    if multiprocessors is None:
-        raise NotRecorded("findings", [_SIZES])
-    short = _short_and_few(scene, multiprocessors)
-    few, weak = _long_and_few(scene, multiprocessors) if long.any() else (short[:0], short[:0])
+    few, weak, short = underfilling(scene)
     if not (len(few) or len(weak) or len(short)):
         return None
+    multiprocessors = sm_count(scene.timeline, scene.device)
     mine = np.concatenate((few, weak, short))
     mine = mine[np.argsort(ops.start[mine], kind="stable")]
     starts, ends = ops.start[mine], ops.end[mine]
@@ -140,7 +139,7 @@ def low_parallelism(scene: Scene) -> Found | None:
     reasons = (
         (few, f"blocks for less than 75 % of the {multiprocessors} SMs"),
         (weak, "an occupancy below 12.5 %"),
-        (short, f"less than 100 µs and blocks for less than half of the {multiprocessors} SMs"),
+        (short, f"less than 100 µs and warps for less than half of the {multiprocessors} SMs"),
     )
     few_words = [f"{len(each):,} with {what}" for each, what in reasons if len(each)]
     details = {"few": ", ".join(few_words), "name": _kernel_name(scene, top)}
@@ -151,6 +150,22 @@ def low_parallelism(scene: Scene) -> Found | None:
     case = "occupancy" if is_weak else ""
     share = scene.of_window(time)
     return Found(share, time, details, event=event, when=when, case=case, names=NAMES_CALL)
+
+
+@cached_in("measured")
+def underfilling(scene: Scene) -> tuple[Array, Array, Array]:
+    """Return the kernels that underfill the GPU, as indices of operations.
+
+    Long ones with few blocks come first, then others of these with a low occupancy, then short ones with
+    few warps.
+    """
+    multiprocessors = sm_count(scene.timeline, scene.device)
+    if multiprocessors is None:
+        raise NotRecorded("findings", [_SIZES])
+    short = _short_and_few(scene, multiprocessors)
+    long = scene.is_kernel & lasting(scene.ops.start, scene.ops.end, _LONG_KERNEL_NS)
+    few, weak = _long_and_few(scene, multiprocessors) if long.any() else (short[:0], short[:0])
+    return few, weak, short
 
 
 def _long_and_few(scene: Scene, multiprocessors: int) -> tuple[Array, Array]:
@@ -188,7 +203,7 @@ def _run_with_few_blocks(fill: KernelFill, enough: float) -> Array:
 
 
 def _short_and_few(scene: Scene, multiprocessors: int) -> Array:
-    # The shorter kernels, as indices of operations, that run alone with blocks for less than half of the
+    # The shorter kernels, as indices of operations, that run alone with warps for less than half of the
     # SMs, if those of one name take 1 % of the window.
     ops = scene.ops
     alone = np.ones(len(ops), bool)
@@ -211,12 +226,14 @@ def _short_and_few(scene: Scene, multiprocessors: int) -> Array:
 
 
 def _blocks_of(scene: Scene, rows: Array) -> Array:
-    # The blocks of each kernel's grid; infinite where not recorded.
-    grid = scene.timeline.profile.columns("kernel", GRID)
-    result = np.ones(len(rows))
-    for values in grid.values():
-        mine = take(values, rows)
-        result *= np.where(mine > 0, mine, np.inf)
+    # The blocks of each kernel's grid, smaller ones as parts of one; infinite where not recorded.
+    read = scene.timeline.profile.columns("kernel", (*GRID, *BLOCK))
+    grid, block = np.ones(len(rows)), np.ones(len(rows))
+    for size, names in ((grid, GRID), (block, BLOCK)):
+        for name in names:
+            mine = take(read[name], rows)
+            size *= np.where(mine > 0, mine, np.inf)
+    result: Array = grid * np.minimum(block / _WHOLE_BLOCK, 1.0)
     return result
 
 

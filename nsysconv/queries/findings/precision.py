@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -15,6 +16,7 @@ from nsysconv.errors import NotRecorded
 from nsysconv.facts import Fact
 from nsysconv.names import shorten_kernel
 from nsysconv.queries.findings.contract import Found, Scene
+from nsysconv.queries.findings.kernels import underfilling
 from nsysconv.queries.findings.operators import (
     HALF,
     TF32,
@@ -91,14 +93,21 @@ def _first_halves(whole: Callable[[], Union]) -> Union:
 
 
 def double_precision(scene: Scene) -> Found | None:
-    """Measure kernels that compute in double precision on a GPU that has few units for it."""
-    measured = of_kernels(scene, kernels_named(scene, _computes_in_double))
+    """Measure kernels that compute in double precision on a GPU that has few units for it.
+
+    Those that leave most of the GPU idle do not wait for its units.
+    """
+    mine = kernels_named(scene, _computes_in_double)
+    measured = of_kernels(scene, mine)
     if not scene.speaks("double_precision", measured):
         return measured
     few = has_few_doubles(scene.timeline, scene.device)
     if few is None:
         raise NotRecorded("findings", [_CAPABILITY])
-    return measured if few else None
+    with suppress(NotRecorded):
+        for underfill in underfilling(scene):
+            mine[underfill] = False
+    return of_kernels(scene, mine) if few else None
 
 
 def _computes_in_double(name: str) -> bool:

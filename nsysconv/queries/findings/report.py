@@ -468,7 +468,10 @@ class Findings:
 
     def _per_step(self, rule: Words, candidate: Candidate) -> int | None:
         steps = max(p.steps for ref, p in self._partials if ref.label == candidate.label)
-        return candidate.found.time_ns // steps if steps and rule.kind != RISK else None
+        is_once = rule.once or 2 * candidate.found.most_ns > candidate.found.time_ns
+        if not steps or is_once or rule.kind == RISK:
+            return None
+        return candidate.found.time_ns // steps
 
     def _slice(self, report: str, found: Found) -> str | None:
         # A time is one profile's, and so is a device. What is said of a device is in its rows.
