@@ -213,7 +213,8 @@ def test_rules_of_a_file_decide_inside_and_around_what_we_know(tmp_path: Path) -
     with opened(*ours, *users, Kernel(0, 10)) as profile:
         rows = profile.report("phase_steps", grammar=str(path)).rows()
     assert [(row["step"], row["phase"], row["start_ns"]) for row in rows] == [
-        ("batch 1", "mine", 10), ("batch 2", "mine", 45), ("step[DECODE bs=2]", "decode", 70)]  # fmt: skip
+        ("batch 1", "mine", 10), ("batch 2", "mine", 45), ("step[DECODE bs=2]", "decode", 70),
+    ]  # fmt: skip
 
 
 # -- what is not recorded

@@ -185,7 +185,8 @@ def test_a_text_that_leaves_the_phase_open_is_of_another_form(
 
 
 @pytest.mark.parametrize(("text", "tokens"), [
-    ("7", 7), ("many", None), ("-7", None), ("7.5", None), ("\u00b2", None), ("\u0667", 7), ("9" * 16, None),
+    ("7", 7), ("many", None), ("-7", None), ("7.5", None), ("\u00b2", None), ("\u0667", 7),
+    ("9" * 16, None),
 ])  # fmt: skip
 def test_what_is_no_number_is_not_known(tmp_path: Path, text: str, tokens: int | None) -> None:
     (tmp_path / "mine.toml").write_text(RULE.format("step", "^n=(?P<tokens>.*)$") + 'phase = "sample"')

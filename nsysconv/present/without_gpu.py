@@ -28,8 +28,8 @@ _MOST_DIAGNOSED = 3
 
 def _diagnosed(made: Sequence[Section]) -> list[str]:
     # Why there is no GPU work may be among what the profiler said, in the end.
-    said = [note.text for note in made[0].notes if note.slug == DIAGNOSTIC]
-    return [f"{text[:1].upper()}{text[1:]}" for text in said[-_MOST_DIAGNOSED:]]
+    said = dict.fromkeys(note.text for note in made[0].notes if note.slug == DIAGNOSTIC)
+    return [f"{text[:1].upper()}{text[1:]}" for text in [*said][-_MOST_DIAGNOSED:]]
 
 
 HOST = {

@@ -31,7 +31,7 @@ _FEW_BLOCKS = 0.75
 # Products, convolutions and attention work with few warps that have many registers each.
 _FEW_WARPS = ("gemm", "convolution", "attention")
 # Shorter kernels count if they leave most SMs idle, by name. A block of fewer warps than an SM has
-# schedulers, four, is a part of one.
+# schedulers, four, counts for less.
 _HALF_THE_SMS = 0.5
 _WHOLE_BLOCK = 128
 _SHARE_OF_A_NAME_PCT = 1
@@ -226,7 +226,7 @@ def _short_and_few(scene: Scene, multiprocessors: int) -> Array:
 
 
 def _blocks_of(scene: Scene, rows: Array) -> Array:
-    # The blocks of each kernel's grid, smaller ones as parts of one; infinite where not recorded.
+    # The blocks of each kernel's grid, small ones by their threads; infinite where not recorded.
     read = scene.timeline.profile.columns("kernel", (*GRID, *BLOCK))
     grid, block = np.ones(len(rows)), np.ones(len(rows))
     for size, names in ((grid, GRID), (block, BLOCK)):
