@@ -180,7 +180,7 @@ def _slow_case(scene: Scene, name: str) -> str:
     if not called("copy", "kernel_launch")(name):
         return "call"
     copies = scene.owner[scene.ops.kind == OpKind.MEMCPY]
-    mine = np.isin(copies, scene.calls_named(name.__eq__))
+    mine = among(copies, scene.calls_named(lambda other: other == name))
     pageable = int(np.count_nonzero(is_pageable(scene.copies[1]) & mine))
     return "copy" if 2 * pageable > int(np.count_nonzero(mine)) else "delayed"
 
