@@ -354,7 +354,7 @@ def test_json_has_both_values_of_every_measure(tmp_path: Path) -> None:
     limits, kernels = document["reports"]
     (row,) = kernels["rows"]
     said = document["answer"]
-    assert said["line"].startswith("FAIL: same: step period")
+    assert said["line"].startswith("FAIL: limits exceeded; same: step period")
     assert said["gate"] == "FAIL"
     assert (said["answer"], said["figure"], said["base_runs"]) == ("same", "step", 1)
     assert (said["limits_exceeded"], said["limits_within"], said["limits_inconclusive"]) == (1, 0, 0)

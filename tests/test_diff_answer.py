@@ -83,7 +83,10 @@ def test_the_first_line(answer: Answer, line: str) -> None:
 
 @pytest.mark.parametrize(("answer", "gate", "title"), [
     (Answer(WINDOW, ONE, (1, 1)), "FAIL", "FAIL: slower: GPU active window 100.00 µs → "),
-    (Answer(WINDOW, None, (1, 1)), "PASS", "PASS: inconclusive: GPU operation times are not recorded"),
+    (Answer(WINDOW, None, (1, 1)), "PASS",
+     "PASS: limits hold; inconclusive: GPU operation times are not recorded"),
+    (Answer(WINDOW, ONE, (1, 1)), "PASS", "PASS: limits hold; slower: GPU active window 100.00 µs → "),
+    (Answer(WINDOW, ONE, (1, 1)), "INCONCLUSIVE", "INCONCLUSIVE: limits undecided; slower: GPU active "),
     (Answer(WINDOW, None, (1, 1)), "INCONCLUSIVE", "INCONCLUSIVE: GPU operation times are not recorded"),
     (Answer(WINDOW, ONE, (1, 1), identical=True), "PASS",
      "PASS: same: both sides are the same recording: it cannot test the gate"),

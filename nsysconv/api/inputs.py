@@ -65,6 +65,14 @@ class Input:
         """Return the first file, by which the input is called."""
         return self.paths[0]
 
+    @property
+    def own_label(self) -> str:
+        """Return what its profile is called, by its files' names.
+
+        Of files that a user joins, and whose names have nothing in common, the first names it.
+        """
+        return detection.profile_label(*self.paths, by_folder=not self.joined)
+
     def absolute(self) -> Input:
         """Return it for a process that was started in another folder."""
         paths = tuple(path.absolute() for path in self.paths)

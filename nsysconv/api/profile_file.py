@@ -223,7 +223,7 @@ def add_store(
 def run_membership(item: Input, options: ImportOptions) -> RunMembership:
     """Return an input's run, as known before it is read; ranks in a file share it."""
     if item.together is None and not item.is_store:
-        return RunMembership(options.run, f"file {item.path}", detection.profile_label(*item.paths))
+        return RunMembership(options.run, f"file {item.path}", item.own_label)
     return RunMembership(options.run, item.together, item.label)
 
 
@@ -264,7 +264,7 @@ def _origin(
     sha256 = digest([probe.sha256() for probe in probes])
     included = sorted(options.include & importer.INCLUDABLE.keys())
     return Origin(
-        options.label or detection.profile_label(*_of_timeline(item, importer).paths),
+        options.label or _of_timeline(item, importer).own_label,
         importer.NAME,
         " + ".join(item.shown),
         sha256,
@@ -398,7 +398,7 @@ class ProfileFile(AbstractContextManager["ProfileFile"]):
             self._open = stack.pop_all()
         own = _of_timeline(item, self._importer)
         self._claims = rank_claims(own.paths, None, own.named)
-        label, path = detection.profile_label(*own.paths), " + ".join(item.shown)
+        label, path = own.own_label, " + ".join(item.shown)
         run = RunMembership(together=f"file {path}", label=label)
         self._origin = Origin(label, self._importer.NAME, path, "", "", run=run)
         # The word that includes rows of a kind is the fact's own, where all such rows are left out.

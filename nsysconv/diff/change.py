@@ -321,6 +321,9 @@ _WORDS = {"worse": "slower", "better": "faster", "same": "same"}
 _WHAT = {STEP: "step period", WINDOW: "GPU active window"}
 _INCONCLUSIVE = "inconclusive"
 _STATES = ("exceeded", "within", _INCONCLUSIVE)
+# What limits come to, in words where the answer is none of those that would explain it.
+_OF_LIMITS = {"FAIL": "limits exceeded", "PASS": "limits hold", "INCONCLUSIVE": "limits undecided"}
+_AGREEING = {"FAIL": ("slower",), "PASS": ("faster", "same"), "INCONCLUSIVE": ()}
 _HARDLY_BOUNDED = 101
 
 
@@ -380,8 +383,11 @@ class Answer:
             return self.line
         if self.is_one_recording:
             return f"{gate}: {self.line}: it cannot test the gate"
-        same_word = self.word == gate.lower()
-        return f"{gate}: {self.line.partition(': ')[2] if same_word else self.line}"
+        if self.word == gate.lower():
+            return f"{gate}: {self.line.partition(': ')[2]}"
+        # Limits may be on something else than this line, which then does not explain the gate.
+        agrees = self.word in _AGREEING[gate]
+        return f"{gate}: {self.line}" if agrees else f"{gate}: {_OF_LIMITS[gate]}; {self.line}"
 
     def _parts(self) -> Iterable[str]:
         base, other = ("1 run" if count == 1 else f"{count} runs" for count in self.runs)

@@ -99,10 +99,11 @@ def group_pattern(paths: Sequence[Path]) -> str:
 _WORD = re.compile(r"[._-]+|[^._-]+")
 
 
-def profile_label(*paths: Path) -> str:
+def profile_label(*paths: Path, by_folder: bool = True) -> str:
     """Return what a profile is called: the file's name without the endings that formats give it.
 
-    One of several files is called by the words that their names begin with, else like their folder.
+    One of several files is called by the words that their names begin with, else like their folder, or
+    like the first.
     """
     path, *others = paths
     if others:
@@ -110,7 +111,7 @@ def profile_label(*paths: Path) -> str:
         common = "".join(os.path.commonprefix(words)).rstrip("._-")  # noqa: RUF071 - words
         if common:
             return common
-        if {each.parent for each in others} == {path.parent}:
+        if by_folder and {each.parent for each in others} == {path.parent}:
             return path.resolve().parent.name or path.name
     name = path.name
     for ending in (".gz", ".json", ".trace", ".pt", ".pb", ".xplane"):
