@@ -321,7 +321,7 @@ _WORDS = {"worse": "slower", "better": "faster", "same": "same"}
 _WHAT = {STEP: "step period", WINDOW: "GPU active window"}
 _INCONCLUSIVE = "inconclusive"
 _STATES = ("exceeded", "within", _INCONCLUSIVE)
-# What limits come to, in words where the answer is none of those that would explain it.
+# What limits come to, in words for where the answer does not explain it.
 _OF_LIMITS = {"FAIL": "limits exceeded", "PASS": "limits hold", "INCONCLUSIVE": "limits undecided"}
 _AGREEING = {"FAIL": ("slower",), "PASS": ("faster", "same"), "INCONCLUSIVE": ()}
 _HARDLY_BOUNDED = 101

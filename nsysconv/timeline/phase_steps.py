@@ -151,7 +151,7 @@ def _outermost(mine: Steps, is_users: Mapping[str, bool]) -> Steps:
 
 
 def _reach_on(end: Array) -> Array:
-    # Of intervals by their starts, those that end after all before them.
+    # The result is which intervals, in the order of their starts, end after all before them.
     return end > np.maximum.accumulate(np.append(MISSING, end))[:-1]
 
 
