@@ -282,6 +282,9 @@ def test_inputs_are_elements_of_all_tensors(kind: str) -> None:
         (["55 samples per second", "9 tokens/s", "batch: 4.5 ms", "batch: 12 ms", "batch: 45%", "bs=3/8",
           "batch: 3 of 8", "tile 128x64", "gemm_64x64_tn", "BLOCK_M=64", "queue_len=3", "S=0.5",
           "mma m16n8k16", "Llama-7B", "s2 b2"] * 3, {}),
+        (["tokens: 12,345/s", "tokens=1,024.5", "batch 1,234/5,000"] * 3, {}),
+        # What comes before a word is its number, unless one follows behind a sign.
+        (["step 7 tokens=128", "step 8 tokens: 128", "9 tokens: prefill"], {"tokens": 265}),
         # Each token is another one; so is each batch, in every epoch, and every fifth one.
         (["batch: 1", "batch: 2", "batch: 3"] * 2, {}),
         (["batch: 0", "batch: 5", "batch: 10"], {}),

@@ -144,7 +144,7 @@ _FORMS = (
     rf"|(?P<bare> ?[(\[]| |_|-|(?<=bs)|(?<=bsz)|(?<=batch)| of ))(?P<number>{_WHOLE})",
     # prefill S=128, bert_seq128, pp512
     rf"(?P<short>(?-i:(?<!_)[KLMNST](?==)|(?:seq|sl|pp|tg)(?=\d)))=?(?P<of_short>{_WHOLE})",
-    rf"(?P<first>{_WHOLE}) (?P<of_word>(?:[a-z]+ )?{_OF_BATCH})",  # 4 ctx reqs
+    rf"(?P<first>{_WHOLE}) (?P<of_word>(?:[a-z]+ )?{_OF_BATCH})(?!\s?[=:]\s?\d)",  # 4 ctx reqs
     # 8x3x224x224, bf16[8,2048], torch.Size([8, 3]), input: (8, 3)
     r"(?:(?<!tile)(?<!tile.)(?<!block.)(?<!grid.)(?<!launch.)(?<!gemm_)(?=\d+[x×])"
     r"|(?:bf16|(?-i:[fsu]\d\d?))\[|(?-i:Size|(?i:shape|dims|input(?:_id)?)s?)[\"']?[=: ]{0,3}[\[(]{1,2})"
@@ -152,7 +152,8 @@ _FORMS = (
 )
 _IN_NAMES = re.compile(
     r"(?=[a-ik-uw\d])"  # their first letters, which are looked at quickly
-    rf"(?:(?<![a-z0-9])|(?-i:(?<=[a-z])(?=[A-Z])))(?:{'|'.join(_FORMS)})(?![a-z0-9]|\.\d|_[nt]{{2}}(?![a-z])"
+    rf"(?:(?<![a-z0-9])|(?-i:(?<=[a-z])(?=[A-Z])))(?:{'|'.join(_FORMS)})"
+    r"(?![a-z0-9]|\.\d|,\d{3}\b|_[nt]{2}(?![a-z])"
     r"|\s?(?:%|fps\b|/\s?\d|of \d|[kmg]i?b\b|(?:/\s?|per )?[mµnu]?s(?:ec\w*)?\b(?!\s?[=:])))",
     re.IGNORECASE,
 )
