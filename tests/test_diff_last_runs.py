@@ -190,13 +190,13 @@ def test_the_best_of_another_gpu_is_no_base(tmp_path: Path) -> None:
 
 
 def test_the_newest_runs_on_a_gpu_of_the_other_side(tmp_path: Path) -> None:
-    """Runs 1 and 4 of A, 2 and 3 of B, 5 of A beside B; where there are none, all."""
-    names = {1: ("A",), 2: ("B",), 3: ("B",), 4: ("A",), 5: ("A", "B")}
+    """Runs 1 and 4 of A, by the names of two drivers, 2 and 3 of B, 5 of both; where there are none, all."""
+    names = {1: ("A",), 2: ("B",), 3: ("B",), 4: ("NVIDIA A",), 5: ("A", "B")}
     for number, gpus in names.items():
         kernels = (Kernel(10, 20, i, device=i) for i in range(len(gpus)))
         named = {i: {"name": name} for i, name in enumerate(gpus)}
         write(tmp_path / "runs.db", *kernels, gpus=named, label=f"{number}", utc=number)
-    for gpu, runs in (("A", "145"), ("B", "235"), ("C", "12345")):
+    for gpu, runs in (("A", "14"), ("B", "23"), ("C", "12345")):
         write_run(tmp_path / f"{gpu}.db", "new", 50, gpus={0: {"name": gpu}})
         for word, newest in (("last:9", runs), ("last:2", runs[-2:])):
             found = base_of(f"{tmp_path / 'runs.db'}@{word}", tmp_path / f"{gpu}.db")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from nsysconv.api.open_profile import OpenProfile, rank_order
 from nsysconv.api.targets import Files, Target
+from nsysconv.diff.comparability import model_name
 from nsysconv.errors import InputError, UsageError
 from nsysconv.importers.probe import Probe
 from nsysconv.store.location import Location, Url, is_store, reading, split_target
@@ -34,12 +35,12 @@ def open_last_runs(
     """Open the newest runs of a store, or the best, for as long as the stack is open, by ranks.
 
     A run that is also in `other`, by the identity of a profile or the bytes of its file, is left out. So
-    are runs on other models of GPUs than those of `other`, if the store has any on these. Raises
+    are runs on other models of GPUs than those of `other`, if the store has any on just these. Raises
     UsageError if the store has no run beside it.
     """
     identities = {profile.profile.attributes["identity"] for profile in other}
     hashes = {found for profile in other if (found := _sha256(profile))}
-    models = {row["name"] for profile in other for row in profile.profile.rows("device")} - {None}
+    models = _models(row["name"] for each in other for row in each.profile.rows("device"))
     store = stack.enter_context(reading(place))
     with store.snapshot():
         runs = runs_in_order(store)
@@ -50,7 +51,7 @@ def open_last_runs(
             if p.attributes["identity"] in identities or p.attributes["sha256"] in hashes
         }
         rest = last_runs(runs, len(runs), same)
-        alike = [run for run in rest if models & {name for p in run.profiles for name in p.devices}]
+        alike = [r for r in rest if models == _models(n for p in r.profiles for n in p.devices)]
         chosen = last_runs(alike or rest, last_count(word) or len(runs))
         if word.startswith(_BEST) and chosen:
             from nsysconv.api.run_history import best_runs  # which needs what this is for
@@ -65,6 +66,10 @@ def open_last_runs(
         hint = f"Import earlier runs first: nsysconv import FILE -o {place}"
         raise UsageError(what, where=str(place), hint=hint)
     return [tuple(_by_rank(run)) for run in opened]
+
+
+def _models(names: Iterable[str | None]) -> set[str]:
+    return {model_name(name) for name in names if name}
 
 
 def _by_rank(run: Sequence[OpenProfile]) -> Iterator[OpenProfile]:

@@ -298,10 +298,12 @@ def _joined(values: Iterable[object]) -> str | None:
 def _gpus(columns: tuple[str, ...], run: _Run) -> str | None:
     used = [row for each in run for row in each.devices if row["device_id"] in each.used_devices]
     cells = [[row[c] for c in columns] for row in used]
-    # Newer drivers put the vendor before the names of older ones.
-    return _joined(
-        ".".join(map(str, each)).removeprefix("NVIDIA ") for each in cells if None not in each
-    )
+    return _joined(model_name(".".join(map(str, each))) for each in cells if None not in each)
+
+
+def model_name(name: str) -> str:
+    """Return what a GPU is called by all drivers: newer ones put the vendor before it."""
+    return name.removeprefix("NVIDIA ")
 
 
 def _gpu_count(run: _Run) -> str | None:
