@@ -76,7 +76,8 @@ def show(
 
 def schema(report: str) -> int:
     """Run `nsysconv schema`; return the exit status."""
-    tables = _tables_of_commands()
+    is_report = report.partition(":")[0] in queries.REPORTS
+    tables = {} if is_report else _tables_of_commands()
     if report in tables:
         found = columns_schema(report, *tables[report])
     elif report.startswith("diff_") or report in _OTHER_COMMANDS:
