@@ -70,6 +70,13 @@ def test_a_kernel_may_hold_samples_of_its_instructions(tmp_path: Path) -> None:
     assert totals(written(tmp_path, [node("ROOT", [sampled])])) == {(None, "k", None, 2, 9)}
 
 
+def test_a_sum_around_scopes_without_one_is_no_kernel(tmp_path: Path) -> None:
+    inner = node("inner", [kernel("k", 0, 1, 5)])
+    path = written(tmp_path, [node("ROOT", [node("outer", [inner], count=1, **{"time (ns)": 5})])])
+    assert (None, "k", 0, 1, 5) in totals(path)
+    assert notes(path)["rows-not-read"] == (1, "outer")
+
+
 def test_cycles_alone_are_refused_in_words(tmp_path: Path) -> None:
     path = written(tmp_path, [node("ROOT", [node("k", [node("load", cycles=1000)])])])
     with pytest.raises(InputError, match="no times of kernels"), profile_in_place(path):

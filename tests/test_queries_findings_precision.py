@@ -306,6 +306,24 @@ def test_what_comes_once_has_no_time_per_step() -> None:
     assert host["per_step_ns"] == host["saving_ns"] // 3
 
 
+@pytest.mark.parametrize(("last", "per_step"), [(1100, 2_300_000 // 3), (1300, None)])
+def test_one_gap_of_most_of_the_time_has_no_time_per_step(last: int, per_step: int | None) -> None:
+    """Three steps, and four kernels: the GPU waits 600 µs for the host twice, and then `last`."""
+    case = parse(f"""
+        range step 1 [0, 1100)
+        range step 2 [1100, 2200)
+        range step 3 [2200, 5000)
+        call cudaLaunchKernel [0, 5) #1 ×3 every 1100
+        kernel gemm [5, 500) #1 ×3 every 1100
+        call cudaLaunchKernel [{2700 + last}, {2705 + last}) #4
+        kernel gemm [{2705 + last}, {3200 + last}) #4
+        → host_bound saves {1200 + last}
+        """)
+    row = row_of(ask(case), "host_bound")
+    assert row is not None
+    assert (row["saving_ns"], row["per_step_ns"]) == (1_000 * case.time, per_step)
+
+
 def test_no_other_advice_is_for_larger_batches_without_evidence() -> None:
     from nsysconv.queries.findings.contract import words
 
