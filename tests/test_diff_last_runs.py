@@ -190,7 +190,7 @@ def test_the_best_of_another_gpu_is_no_base(tmp_path: Path) -> None:
 
 
 def test_the_newest_runs_on_a_gpu_of_the_other_side(tmp_path: Path) -> None:
-    """Runs 1 and 4 of A, by the names of two drivers, 2 and 3 of B, 5 of both; where there are none, all."""
+    """Runs 1 and 4 of A, as two drivers call it, 2 and 3 of B, 5 of both; where there are none, all."""
     names = {1: ("A",), 2: ("B",), 3: ("B",), 4: ("NVIDIA A",), 5: ("A", "B")}
     for number, gpus in names.items():
         kernels = (Kernel(10, 20, i, device=i) for i in range(len(gpus)))

@@ -23,6 +23,7 @@ from nsysconv.timeline.annotations import exact_ranges, operators
 from nsysconv.timeline.arrays import Array, counts, factorize, sums
 from nsysconv.timeline.range_names import SIZES, argument, group_name, without_arguments
 from nsysconv.timeline.timeline import Timeline
+from nsysconv.timeline.utilization import BLOCK, GRID
 
 # What differs by a smaller share is that of a program that does not do the same every time.
 _LITTLE = 0.01
@@ -114,8 +115,6 @@ BLOCKS, BYTES, INPUTS, TOKENS = "blocks", "bytes", "inputs", "tokens"
 """Kinds of sizes: blocks of kernels; bytes by direction; elements of operators' inputs; and what
 annotations say of a batch."""
 
-_GRID = ("grid_x", "grid_y", "grid_z")
-_BLOCK = ("block_x", "block_y", "block_z")
 # What annotations call a size, by form. Times, rates, shares, one of so many (`batch 3/8`) and tiles of
 # kernels are none.
 _OF_BATCH = (
@@ -199,13 +198,13 @@ def bytes_of(transfers: Report) -> Amounts:
 def _blocks(timeline: Timeline) -> Amounts:
     if Fact.KERNELS not in timeline.profile.facts:
         return {}
-    column = timeline.columns("kernel", ("name_id", "dur_ns", *_GRID, *_BLOCK))
+    column = timeline.columns("kernel", ("name_id", "dur_ns", *GRID, *BLOCK))
     blocks, known = np.ones(len(column["dur_ns"]), np.int64), column["dur_ns"] != MISSING
-    for axis in _GRID:
+    for axis in GRID:
         known &= column[axis] > 0
         blocks = blocks * column[axis]
     threads = blocks
-    for axis in _BLOCK:
+    for axis in BLOCK:
         threads = threads * np.maximum(column[axis], 0)
     dur = np.where(column["dur_ns"] > 0, column["dur_ns"], 0)
     of_each = (blocks[known], dur[known], threads[known])
