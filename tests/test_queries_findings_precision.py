@@ -340,3 +340,18 @@ def test_a_model_tells_where_no_capability_is_recorded() -> None:
     row = row_of(ask(case), "double_precision")
     assert row is not None
     assert row["cost_ns"] == 1_000_000
+
+
+def test_what_comes_once_in_the_only_step_is_its_time_per_step() -> None:
+    """Of one step, all of its gap."""
+    case = parse("""
+        range ProfilerStep#1 [0, 2000)
+        call cudaLaunchKernel [0, 5) #1
+        kernel gemm [5, 500) #1
+        call cudaLaunchKernel [1100, 1105) #2
+        kernel gemm [1105, 1600) #2
+        → host_bound saves 600
+        """)
+    row = row_of(ask(case), "host_bound")
+    assert row is not None
+    assert row["per_step_ns"] == row["saving_ns"] == 600_000

@@ -120,6 +120,18 @@ def test_a_profile_is_replaced_without_a_trace(tmp_path: Path, shelf: Shelf, num
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
+def test_devices_and_processes_are_queried_once(
+    several: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with reading(several) as store:
+        profile = store.profiles()[0]
+        asked = [profile.rows(table) for table in ("device", "process")]
+        monkeypatch.setattr(store, "rows", lambda statement: 1 // 0)
+        assert [profile.rows(table) for table in ("device", "process")] == asked
+        with pytest.raises(ZeroDivisionError):
+            profile.rows("extent")  # another process may have changed these
+
+
 def test_a_profile_is_found_by_label_and_by_number(several: Path) -> None:
     with reading(several) as store:
         assert find_profile(store, "2").ref.label == SEVERAL[1].name

@@ -468,8 +468,8 @@ class Findings:
 
     def _per_step(self, rule: Words, candidate: Candidate) -> int | None:
         steps = max(p.steps for ref, p in self._partials if ref.label == candidate.label)
-        is_once = rule.once or 2 * candidate.found.most_ns > candidate.found.time_ns
-        if not steps or is_once or rule.kind == RISK:
+        comes_once = steps > 1 and 2 * candidate.found.most_ns > candidate.found.time_ns
+        if not steps or comes_once or rule.once or rule.kind == RISK:
             return None
         return candidate.found.time_ns // steps
 
