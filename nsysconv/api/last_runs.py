@@ -8,11 +8,11 @@ from pathlib import Path
 
 from nsysconv.api.open_profile import OpenProfile, rank_order
 from nsysconv.api.targets import Files, Target
-from nsysconv.diff.comparability import model_name
 from nsysconv.errors import InputError, UsageError
 from nsysconv.importers.probe import Probe
 from nsysconv.store.location import Location, Url, is_store, reading, split_target
 from nsysconv.store.selection import has_label, last_count, last_runs, runs_in_order
+from nsysconv.timeline.vendors import model_name
 
 _BEST = "best:"
 

@@ -30,6 +30,7 @@ from nsysconv.timeline.idle import window
 from nsysconv.timeline.steps import Steps
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import GPU_KINDS, KERNEL, totals
+from nsysconv.timeline.vendors import model_name
 from nsysconv.timeline.windows import Window
 
 
@@ -299,11 +300,6 @@ def _gpus(columns: tuple[str, ...], run: _Run) -> str | None:
     used = [row for each in run for row in each.devices if row["device_id"] in each.used_devices]
     cells = [[row[c] for c in columns] for row in used]
     return _joined(model_name(".".join(map(str, each))) for each in cells if None not in each)
-
-
-def model_name(name: str) -> str:
-    """Return what a GPU is called by all drivers: newer ones put the vendor before it."""
-    return name.removeprefix("NVIDIA ")
 
 
 def _gpu_count(run: _Run) -> str | None:

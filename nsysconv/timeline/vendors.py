@@ -15,6 +15,11 @@ _OF_HIP = ("__amd_rocclr_", "Cijk_")
 _INTEL = re.compile("Intel", re.IGNORECASE)
 
 
+def model_name(name: str) -> str:
+    """Return what a GPU is called by all drivers: newer ones put the vendor before it."""
+    return name.removeprefix("NVIDIA ")
+
+
 def vendors(timeline: Timeline) -> frozenset[str]:
     """Return the vendors of the GPUs whose names are recorded, such as AMD and NVIDIA."""
     return vendors_of(row["name"] for row in timeline.profile.rows("device"))
