@@ -169,7 +169,7 @@ say_verbatim <"$errors"
 case $status in
 0 | 1 | 4) ;;
 *)
-    if [ "$update" = always ]; then # a damaged baseline would else stay for ever
+    if [ "$update" = always ]; then # a damaged baseline would otherwise stay forever
         compared=$status
         cp -- "$errors" "$work/said" && store && cp -- "$work/said" "$errors"
         status=$compared

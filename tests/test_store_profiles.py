@@ -30,7 +30,7 @@ from conftest import (
 )
 
 from nsysconv import schema
-from nsysconv.errors import UsageError
+from nsysconv.errors import InUseError, UsageError
 from nsysconv.importers.contract import Options
 from nsysconv.importers.detection import detect
 from nsysconv.importers.probe import Probe
@@ -130,6 +130,21 @@ def test_devices_and_processes_are_queried_once(
         assert [profile.rows(table) for table in ("device", "process")] == asked
         with pytest.raises(ZeroDivisionError):
             profile.rows("extent")  # another process may have changed these
+
+
+def test_a_profile_in_place_is_changed_by_nobody(
+    several: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No query is spent on it. In a store, another process may replace a profile."""
+    with profile_in_place(NSYS_FILES[0]) as profile:
+        monkeypatch.setattr(profile, "current_extents", dict)
+        with profile.unchanged():
+            pass
+    with reading(several) as store:
+        stored = store.profiles()[0]
+        monkeypatch.setattr(stored, "current_extents", dict)
+        with pytest.raises(InUseError), stored.unchanged():
+            pass
 
 
 def test_a_profile_is_found_by_label_and_by_number(several: Path) -> None:

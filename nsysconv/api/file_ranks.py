@@ -33,7 +33,10 @@ _WITHOUT_RANK = ("host", "job", "dimensions")
 
 @dataclass(frozen=True)
 class RankClaim:
-    """The names that one voice (the user, a record, a file's name) gives a recording."""
+    """Hold the rank, host and job that the user, a record or a file's name gives a recording.
+
+    `voice` says in words which of these it was.
+    """
 
     voice: str
     rank: int | None = None

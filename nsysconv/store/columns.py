@@ -20,7 +20,7 @@ class TooManyRowsError(Exception):
 
 
 class ColumnPart:
-    """Consecutive rows of a column, filled in order by one thread."""
+    """Take consecutive rows of a column in their order, from one thread."""
 
     def __init__(self, room: Array) -> None:
         """Fill the preallocated array `room`."""
@@ -67,7 +67,7 @@ class ColumnPart:
 
 
 class ColumnBuilder:
-    """A column of as many rows as the sizes of its parts add up to, or fewer."""
+    """Build a column of as many rows as the sizes of its parts add up to, or fewer."""
 
     def __init__(self, sizes: Sequence[int], dtype: type[np.signedinteger]) -> None:
         """Allocate parts of these sizes; memory that is never written costs nothing."""

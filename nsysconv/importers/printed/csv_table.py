@@ -36,7 +36,7 @@ def header_of(head: bytes) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Cells:
-    """Rows of a table by column, in lower case; those of an absent column are None."""
+    """Hold rows of a table by column, named in lower case; cells of an absent column are None."""
 
     line: np.ndarray
     columns: Mapping[str, Sequence[str]]
@@ -51,7 +51,7 @@ class Cells:
 
 @dataclass
 class CsvTable:
-    """A file with columns of these names. `rows` reads it, and keeps which lines it left out.
+    """Read a file with columns of these names; keep which lines the last reading left out.
 
     `needless`: columns that a file may end within; None: any that it seems to have whole.
     """
