@@ -582,7 +582,7 @@ def test_the_report_of_verdicts() -> None:
     assert (report.name, report.row_count) == ("limits", 6)
     assert [column.name for column in report.columns] == [
         "limit", "where", "state", "row", "place", "base", "other", "change", "interval", "exceeding",
-        "all_of", "renamed", "needs_runs", "reason",
+        "all_of", "renamed", "needs_runs", "no_row_in", "reason",
     ]  # fmt: skip
     cells = [
         tuple(found[name] for name in ("limit", "state", "row", "base", "other", "change"))

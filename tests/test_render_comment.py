@@ -44,7 +44,8 @@ def limits(
         "change": ["+1.00 ms (+100 %)"] * len(states), "interval": ["+99 … +101 %"] * len(states),
         "exceeding": [exceeding] * len(states), "renamed": [None] * len(states),
         "place": [None] * len(states), "all_of": [None] * len(states),
-        "needs_runs": [needs_runs] * len(states), "reason": [reason] * len(states),
+        "needs_runs": [needs_runs] * len(states), "no_row_in": [None] * len(states),
+        "reason": [reason] * len(states),
     }  # fmt: skip
     table = report_table(empty.columns, {name: list(cells) for name, cells in data.items()})
     return replace(empty, table=table, row_count=len(states))

@@ -145,7 +145,8 @@ class LimitVerdict:
     a slip or a failure, and no more data would help; `has_no_value`: nor has any row a value. `renamed`:
     the names of rows that were set against each other. `exceeding` are all rows that exceed, the worst
     first; `all_of` says what all kernels of the worst one's category came to; `needs_runs` are the runs
-    per side that would decide, None where more runs would not.
+    per side that would decide, None where more runs would not. `no_row_in` is where the limit's pattern
+    matches no row: "both", or "other", whose values all are 0 too.
     """
 
     limit: Limit
@@ -158,6 +159,7 @@ class LimitVerdict:
     exceeding: tuple[JudgedRow, ...] = ()
     all_of: str | None = None
     needs_runs: int | None = None
+    no_row_in: Literal["both", "other"] | None = None
 
 
 def parse_limit(text: str, columns: Mapping[str, Sequence[Column]], where: str = "") -> Limit:
@@ -192,10 +194,11 @@ def judge_limit(limit: Limit, column: Column, rows: Sequence[LimitRow] | None) -
         return undecided(limit, f"{limit.report} is not recorded on both sides")
     whole = [row for row in rows if row.parts or limit.chooses(row.keys)]
     if not whole:
-        reason = _no_row(limit, len(rows))
+        none = undecided(limit, _no_row(limit, len(rows)), is_void=True)
+        none = replace(none, no_row_in="both" if limit.pattern else None)
         if column.is_counted:
-            return LimitVerdict(limit, "within", f"{reason}: 0 on both", None)
-        return undecided(limit, reason, is_void=True)
+            return replace(none, state="within", reason=f"{none.reason}: 0 on both", is_void=False)
+        return none
     least = _least(limit, column, whole)
     chosen = [each for row in whole for each in _fitting(limit, column, row, least)]
     # What has no value on either side is nothing that could become worse, if other rows have one.
@@ -207,7 +210,8 @@ def judge_limit(limit: Limit, column: Column, rows: Sequence[LimitRow] | None) -
     unclear = [row for row in judged if row.state == "inconclusive"]
     state: State = "exceeded" if exceeding else "inconclusive" if without or unclear else "within"
     reason = _reason(limit, column, len(chosen), exceeding, unclear, without)
-    if limit.pattern and column.adds_up and judged and not any(row.other for row in judged):
+    is_gone = bool(limit.pattern and column.adds_up and judged) and not any(r.other for r in judged)
+    if is_gone:
         reason += "; what matches is 0 in other"
     worst = _worst_of(exceeding or unclear or judged)
     return LimitVerdict(
@@ -221,6 +225,7 @@ def judge_limit(limit: Limit, column: Column, rows: Sequence[LimitRow] | None) -
         needs_runs=_needed_runs(limit, unclear)
         if state == "inconclusive" and not without
         else None,
+        no_row_in="other" if is_gone else None,
     )
 
 
@@ -331,6 +336,14 @@ LIMIT_COLUMNS = (
         brief=False,
         optional=True,
     ),
+    Column(
+        "no_row_in",
+        Unit.TEXT,
+        "Where the limit's pattern matches no row, so that it may be misspelled: `both`, which is within "
+        "for what is counted, or `other`, also where all that matches is 0; null: rows match.",
+        brief=False,
+        optional=True,
+    ),
     Column("reason", Unit.TEXT, "Reason for the state."),
 )
 
@@ -352,6 +365,7 @@ def limits_report(verdicts: Sequence[LimitVerdict]) -> Report:
         "all_of": [verdict.all_of for verdict in verdicts],
         "renamed": ["; ".join(verdict.renamed) or None for verdict in verdicts],
         "needs_runs": [verdict.needs_runs for verdict in verdicts],
+        "no_row_in": [verdict.no_row_in for verdict in verdicts],
         "reason": [verdict.reason for verdict in verdicts],
     }
     table = report_table(LIMIT_COLUMNS, data)

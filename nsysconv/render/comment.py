@@ -24,7 +24,6 @@ _MOST_LIMITS, _MOST_NAMED, _MOST_CONTRIBUTORS, _MOST_NOTES = 3, 3, 2, 2
 _HEADING, _SENTENCE, _ROWS, _LIMIT, _NAME = 400, 240, 600, 80, 60
 _EXCEEDED, _INCONCLUSIVE = "exceeded", "inconclusive"
 _SAME, _FAIL = "same", "FAIL"
-_NO_ROW, _NONE_IN_OTHER = ": 0 on both", "; what matches is 0 in other"
 _FIGURES = {"step": "step period", "window": "GPU active window"}
 _SIGNS = {"slower": 1, "faster": -1}
 # The heading says this one.
@@ -92,8 +91,8 @@ def _on_limits(limits: Section | None, out: TextIO) -> Iterator[str]:
 
 def _on_patterns(rows: Sequence[Mapping[str, Any]], out: TextIO) -> Iterator[str]:
     # A pattern that matches nothing may be misspelled, though nothing is no more than nothing.
-    for words, end in (("no row matches", _NO_ROW), ("no row of other matches", _NONE_IN_OTHER)):
-        found = [row for row in rows if row["reason"].endswith(end) and "[/" in row["limit"]]
+    for words, side in (("no row matches", "both"), ("no row of other matches", "other")):
+        found = [row for row in rows if row["no_row_in"] == side and row["state"] == "within"]
         if found:
             more = ", …" if len(found) > _MOST_NAMED else ""
             yield f"{words} {_names(found[:_MOST_NAMED], out)}{more}"
