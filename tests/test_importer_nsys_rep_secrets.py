@@ -147,9 +147,9 @@ def count(frame, event, argument):
             if how == "kill":
                 os.kill(os.getpid(), signal.SIGKILL)
             raise RuntimeError("planted")
+from nsysconv.cli import main
 sys.setprofile(count)
 threading.setprofile(count)
-from nsysconv.cli import main
 try:
     main()
 finally:
@@ -186,7 +186,9 @@ def calls(report: Path, tmp_path_factory: pytest.TempPathFactory) -> int:
     return int(ended.said.rpartition("calls ")[2])
 
 
-@pytest.mark.parametrize(("part", "how"), few(product(range(1, 16), ENDS), 1))
+@pytest.mark.parametrize(("part", "how", "report"), few(
+    [(part, how, BUILDS[part % 3]) for part, how in product(range(1, 16), ENDS)], 1
+), indirect=["report"])  # fmt: skip
 def test_no_token_is_left_by_an_import_that_ends_in_the_middle(
     part: int, how: str, calls: int, report: Path, temporary: Path, tmp_path: Path
 ) -> None:

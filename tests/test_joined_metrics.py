@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import FIXTURES, REAL, examples, name_of, real
+from conftest import FIXTURES, REAL, by_turns, examples, few, name_of, real
 from fixtures_ncu import Measured, details, of_workload
 from hypothesis import given
 from hypothesis import strategies as st
@@ -37,6 +37,7 @@ from nsysconv.cli.app import app
 from nsysconv.errors import InputError, UsageError
 from nsysconv.facts import Fact
 from nsysconv.notes import Severity
+from nsysconv.queries.kernel_metrics import shares_of_peak
 from nsysconv.timeline.measured import _places, measured, same_kernels
 
 NSYS = FIXTURES / "nsys" / "basic-3.20.3.sqlite"
@@ -57,13 +58,13 @@ def metrics_file(folder: Path, measured_launches: Sequence[Measured], name: str 
 def found(profile: nsysconv.OpenProfile) -> list[int | None]:
     """By kernel in the order of their starts: the place of the launch that was measured of it, or None.
 
-    As `why` says it: 50 + n % of peak bandwidth in this launch.
+    What `why` says of a kernel is asked for directly: 50 + n % of peak bandwidth in this launch.
     """
     start = profile.timeline.profile.columns("kernel", ("start_ns",))["start_ns"]
-    rows = [profile.why(f"kernel:{row + 1}").rows()[0] for row in np.argsort(start).tolist()]
+    rows = [shares_of_peak(profile.timeline, row) for row in np.argsort(start).tolist()]
     return [
         None
-        if row["memory_pct"] is None or row["measured_count"] is not None
+        if row.get("memory_pct") is None or row["measured_count"] is not None
         else round(row["memory_pct"]) - 50
         for row in rows
     ]
@@ -78,7 +79,7 @@ def notes_of(profile: nsysconv.OpenProfile) -> dict[str, tuple[int, int, str]]:
 WHOLE = {"metrics-of-another-run": (5, 0, "")}
 
 
-@pytest.mark.parametrize("timeline", TIMELINES, ids=name_of)
+@pytest.mark.parametrize("timeline", few(TIMELINES, 3), ids=name_of)
 def test_every_launch_of_a_workload_is_found(timeline: Path, tmp_path: Path) -> None:
     with nsysconv.open(timeline, join=str(metrics_file(tmp_path, launches()))) as profile:
         assert found(profile) == [1, 2, 3, 4, 5, 6, 7, 8]
@@ -131,8 +132,7 @@ SUBSETS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("timeline", [NSYS, TIMELINES[2]], ids=name_of)
-@pytest.mark.parametrize("name", SUBSETS)
+@pytest.mark.parametrize(("timeline", "name"), by_turns([NSYS, TIMELINES[2]], SUBSETS, 2), ids=name_of)
 def test_some_launches_were_measured(name: str, timeline: Path, tmp_path: Path) -> None:
     order, places, loose = SUBSETS[name]
     every = launches()

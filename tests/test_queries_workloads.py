@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from answers import NO_API_CALL
-from conftest import FIXTURES, Shelf, few, in_any_order, oldest_and_newest
+from conftest import BETWEEN, FIXTURES, Shelf, few, in_any_order
 from scenarios import EXPECTED
 from workload_rows import (
     DATABASES,
@@ -172,13 +172,13 @@ def known() -> dict[Recording, Told]:
     return {}
 
 
-# The oldest and the newest of each: an export imported or in place, by turns.
+# The oldest and the newest of each; an export imported or in place, by turns.
 RECORDINGS = recordings()
-TURNS = [each for i, each in enumerate(RECORDINGS) if i % 4 in (0, 3) or each.is_trace]
+ENDS = [each for each in RECORDINGS if each.path not in BETWEEN]
 
 
 @pytest.fixture(params=[
-    *oldest_and_newest(TURNS), *few([each for each in RECORDINGS if each not in TURNS], 0)
+    *few(ENDS, len(ENDS) // 3), *few([each for each in RECORDINGS if each not in ENDS], 0)
 ], ids=str)  # fmt: skip
 def told(request: pytest.FixtureRequest, known: dict[Recording, Told], shelf: Shelf) -> Told:
     recording: Recording = request.param
