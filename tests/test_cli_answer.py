@@ -109,7 +109,7 @@ def test_a_run_answers_for_the_rank_with_most(tmp_path: Path) -> None:
     assert "rank_imbalance" not in without.replace("left out: rank_imbalance", "")
 
 
-@pytest.mark.parametrize("path", few([*EXAMPLES, BASIC], 7), ids=name_of)
+@pytest.mark.parametrize("path", few([*EXAMPLES, BASIC], 4), ids=name_of)
 def test_the_answer_of_a_fixture_fits(path: Path, tmp_path: Path) -> None:
     check_size(run(str(path), cwd=tmp_path))
 

@@ -211,7 +211,7 @@ WIDE = {"nsys_sqlite", "kineto", "nvprof_database", "nvprof_log", "nsys_stats", 
 NARROW = [name for name in importers.IMPORTERS if name not in WIDE]
 
 
-@pytest.mark.parametrize("source", few(NARROW, 2))
+@pytest.mark.parametrize("source", few(NARROW, 1))
 def test_refusals_fit_into_80_columns(source: str, tmp_path: Path) -> None:
     """Of whole files and of halves; what SQLite itself cannot open is said for all databases alike."""
     for path in sorted((FIXTURES / source).iterdir()):

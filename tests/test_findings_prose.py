@@ -16,7 +16,7 @@ CUT = re.compile(r"(?:^|\s)…|…(?:\s|$|\.$)")
 
 
 @real
-@pytest.mark.parametrize("path", few([*REAL_FILES, *REAL_TRACES], 6), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", few([*REAL_FILES, *REAL_TRACES], 3), ids=lambda path: path.name)
 def test_no_sentence_is_cut(path: Path) -> None:
     try:
         profile = nsysconv.open(path)

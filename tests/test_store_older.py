@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from conftest import FIXTURES, NSYS, Shelf, by_turns, import_file, name_of
+from conftest import FIXTURES, NSYS, Shelf, by_turns, few, import_file, name_of
 
 from nsysconv import api, schema
 from nsysconv.errors import InputError
@@ -77,7 +77,7 @@ def test_rows_are_those_of_today_but_for_later_columns(
         assert len(columns["stack_id"]) == old.row_count("operator")
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", few(VERSIONS, 3))
 def test_reports_are_those_of_today(tmp_path: Path, shelf: Shelf, version: int) -> None:
     now = shelf.store(FILES[1])
     before = older(now, tmp_path / "old.db", version)
