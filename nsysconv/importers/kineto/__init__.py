@@ -115,7 +115,7 @@ def sniff(probe: Probe) -> Yes | No:
         )
     if has_events or has_phases:
         return No(
-            "a Chrome trace, but not of a GPU: none of its events is of a category that PyTorch's "
+            "a Chrome trace of another program: none of its events is of a category that PyTorch's "
             "profiler writes",
             close=True,
         )
