@@ -327,6 +327,17 @@ def test_a_folder(folder: Path) -> None:
     assert "nsysconv info FILE" in outcome.err.splitlines()[-1]
 
 
+@pytest.mark.parametrize("flags", [(), ("-f", "json", "--brief")])
+def test_what_was_skipped_is_said_once(flags: tuple[str, ...], tmp_path: Path) -> None:
+    shutil.copyfile(FIXTURES / "kineto" / "no_gpu-2.13.json", tmp_path / "a.json")
+    shutil.copyfile(tmp_path / "a.json", tmp_path / "b.json")
+    (tmp_path / "job.log").write_text("done\n")
+    outcome = run(".", *flags, cwd=tmp_path)
+    assert "cudaGetDeviceCount" in outcome.out
+    said = [line.split(": ", 2)[0] for line in outcome.err.splitlines()]
+    assert said == ["skipped", "skipped", "For details on a skipped file"]
+
+
 def test_a_folder_that_is_imported_again_into_itself(folder: Path) -> None:
     for _ in range(2):
         outcome = run("import", ".", cwd=folder)
