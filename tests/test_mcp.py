@@ -133,6 +133,16 @@ def test_files_of_options_are_refused_too(spec: str, folder: Path) -> None:
         assert "outside of the folder" in found["error"]["text"]
 
 
+def test_a_whole_path_in_the_folder_is_read(folder: Path) -> None:
+    asked = {"target": str(folder.resolve() / "a.db"), "reports": ["kernels"], "steady": False}
+    found, failed = call(folder, "report", asked)
+    assert (failed, found["reports"][0]["name"]) == (False, "kernels")
+    # What lies elsewhere is not even known to be there.
+    for name in ("secret.db", "nowhere.db"):
+        found, _ = call(folder, "report", {**asked, "target": str(folder.resolve().parent / name)})
+        assert "outside of the folder" in found["error"]["text"]
+
+
 def test_links_within_the_folder_are_followed(folder: Path) -> None:
     assert call(folder, "report", {"target": "own.db", "reports": ["kernels"]})[1] is False
 
@@ -145,6 +155,10 @@ def test_links_within_the_folder_are_followed(folder: Path) -> None:
     ({"reports": ["--output=x.csv"]}, "no report"),
     ({"name": "x" * 100_000}, "more than 10,000 characters"),
     ({"reports": ["nosuch"]}, "no report 'nosuch'"),
+    ({"steady": "true"}, "steady is 'true'"),
+    ({"steady": [True]}, "steady is [True]"),
+    ({"reports": {"name": "kernels"}}, "reports is {'name'"),
+    ({"reports": [["kernels"]]}, "reports is [['kernels']]"),
 ])  # fmt: skip
 def test_wrong_arguments_are_errors_in_json(arguments: dict[str, Any], what: str, folder: Path) -> None:
     found, failed = call(folder, "report", {**ARGUMENTS["report"], **arguments})
