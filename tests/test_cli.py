@@ -327,6 +327,17 @@ def test_a_folder(folder: Path) -> None:
     assert "nsysconv info FILE" in outcome.err.splitlines()[-1]
 
 
+@pytest.mark.parametrize("words", [
+    ("report", ""), ("report", "@run1"), ("info", ""), ("import", "", "-o", "new.db"), ("runs", ""),
+    ("history", ""), ("history", "@last:2"), ("diff", "", "report1.sqlite"), ("diff", "report1.sqlite", ""),
+    ("sql", "", "select 1"), ("find", "", "saxpy"), ("forget", "", "last:1"),
+])  # fmt: skip
+def test_no_path_is_not_the_current_folder(folder: Path, words: tuple[str, ...]) -> None:
+    outcome = run(*words, cwd=folder)
+    assert (outcome.status, outcome.out) == (2, "")
+    assert outcome.err.startswith("nsysconv: '' is no path\n")
+
+
 @pytest.mark.parametrize("flags", [(), ("-f", "json", "--brief")])
 def test_what_was_skipped_is_said_once(flags: tuple[str, ...], tmp_path: Path) -> None:
     shutil.copyfile(FIXTURES / "kineto" / "no_gpu-2.13.json", tmp_path / "a.json")
