@@ -329,7 +329,8 @@ def test_a_folder(folder: Path) -> None:
 
 @pytest.mark.parametrize("words", [
     ("report", ""), ("report", "@run1"), ("info", ""), ("import", "", "-o", "new.db"), ("runs", ""),
-    ("history", ""), ("history", "@last:2"), ("diff", "", "report1.sqlite"), ("diff", "report1.sqlite", ""),
+    ("history", ""), ("history", "@last:2"), ("diff", "", "report1.sqlite"),
+    ("diff", "report1.sqlite", ""),
     ("sql", "", "select 1"), ("find", "", "saxpy"), ("forget", "", "last:1"),
 ])  # fmt: skip
 def test_no_path_is_not_the_current_folder(folder: Path, words: tuple[str, ...]) -> None:

@@ -364,7 +364,7 @@ def _packs(packed: Path, plain: Path) -> bool:
     try:
         with packed.open("rb") as file:
             file.seek(-8, os.SEEK_END)
-            checksum, size = struct.unpack("<II", file.read())
+            checksum, size = map(int, struct.unpack("<II", file.read()))
         if plain.stat().st_size % (1 << 32) != size:
             return False
         with plain.open("rb") as file:

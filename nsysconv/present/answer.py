@@ -76,8 +76,8 @@ def recorded(rows: Sequence[Row]) -> list[str]:
 
 
 def _are_one_run(summary: Report, rows: Sequence[Row]) -> bool:
-    # Profiles without ranks, of one rank each, of several profilers, or of GPUs that differ, are not known
-    # to be one run. Cycles of a process are of one rank.
+    # Profiles without ranks, of the same rank, of several profilers, or of GPUs that differ, are not
+    # known to be one run. Cycles of a process are of one rank.
     if len({row["profile"] for row in rows}) == 1:
         return True
     gpus = {row["device"] for row in rows if row["device"]}
