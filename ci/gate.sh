@@ -34,7 +34,9 @@ newline='
 '
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/nsysconv-gate.XXXXXX") || exit 70
-trap 'rm -rf "$work"' EXIT
+# Jobs that store a baseline at the same time write files of their own.
+part=$baseline.${work##*.}.new
+trap 'rm -rf -- "$work" "$part"' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 new=$work/new.db errors=$work/errors
@@ -133,8 +135,8 @@ store() {
         nsysconv import "$new" -o "$baseline" >"$work/imported" 2>"$errors"
     else
         # Complete under its name, or not at all. 1 would say that a limit is exceeded.
-        { mkdir -p -- "$(dirname -- "$baseline")" && cp -- "$new" "$baseline.new" &&
-            mv -f -- "$baseline.new" "$baseline"; } 2>"$errors" || (exit 2)
+        { mkdir -p -- "$(dirname -- "$baseline")" && cp -- "$new" "$part" &&
+            mv -f -- "$part" "$baseline"; } 2>"$errors" || (exit 2)
     fi
     status=$?
     [ "$status" = 0 ] || fail "$status" 'store the new profiles as the baseline'

@@ -61,6 +61,9 @@ def path(value: Any) -> str:
     written = os.fspath(value) if with_text else None
     if not isinstance(written, str) or "\0" in written:
         raise UsageError(f"{value!r} is no path", hint="A text or a pathlib.Path names one file.")
+    if not written:
+        hint = "A variable may be empty; . names the current folder."
+        raise UsageError("'' is no path", hint=hint)
     return written
 
 

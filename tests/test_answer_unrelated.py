@@ -49,6 +49,17 @@ def test_profiles_without_ranks_have_their_names(tmp_path: Path) -> None:
         "p0: busy for 40.0 % of 1.00 ms, A100", "p1: busy for 100.0 % of 1.00 ms, A100"]  # fmt: skip
 
 
+def test_recordings_of_one_rank_are_no_ranks(tmp_path: Path) -> None:
+    for name, end in (("one", 400_000), ("two", 1_000_000)):
+        rows = Kernel(0, end), Kernel(1_900_000, 2_000_000), Range(0, 2_000_000, "all")
+        write(tmp_path / "runs.db", *rows, label=name, run="both", ranks={PID: 1})
+    said = run("runs.db", cwd=tmp_path).out
+    assert "2 profiles that are not known to be ranks of one run:" in said
+    assert "one: busy for 25.0 % of 2.00 ms" in said
+    assert "(one, GPU 0; on 2 GPUs)" in said
+    assert "rank 1" not in said
+
+
 def on_host(path: Path, end: int) -> None:
     """A profile without a GPU: a range of so many ns, and a call in it."""
     holds = {Fact.API_CALLS, Fact.THREADS, Fact.RANGES}

@@ -133,6 +133,14 @@ def test_what_cannot_be_stored_is_no_exceeded_limit(recorded: Path, tmp_path: Pa
     assert "could not store the new profiles as the baseline, status 2\n\n    mk" in comment(tmp_path)
 
 
+def test_what_another_job_is_storing_is_left_alone(recorded: Path, tmp_path: Path) -> None:
+    profiles = str(recorded / "main/*.sqlite")
+    (tmp_path / "main.db.new").mkdir()  # as a file of this name is in the other job's hands
+    done = run_gate(tmp_path, profiles=profiles, baseline="main.db", update="passed")
+    assert (done.returncode, (tmp_path / "main.db").is_file()) == (0, True)
+    assert [path.name for path in tmp_path.glob("main.db*")] == ["main.db", "main.db.new"]
+
+
 def test_without_nsysconv_that_is_said(tmp_path: Path) -> None:
     done = subprocess.run(
         ["sh", str(GATE)], cwd=tmp_path, check=False, capture_output=True,

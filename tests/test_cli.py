@@ -327,6 +327,29 @@ def test_a_folder(folder: Path) -> None:
     assert "nsysconv info FILE" in outcome.err.splitlines()[-1]
 
 
+@pytest.mark.parametrize("words", [
+    ("report", ""), ("report", "@run1"), ("info", ""), ("import", "", "-o", "new.db"), ("runs", ""),
+    ("history", ""), ("history", "@last:2"), ("diff", "", "report1.sqlite"),
+    ("diff", "report1.sqlite", ""),
+    ("sql", "", "select 1"), ("find", "", "saxpy"), ("forget", "", "last:1"),
+])  # fmt: skip
+def test_no_path_is_not_the_current_folder(folder: Path, words: tuple[str, ...]) -> None:
+    outcome = run(*words, cwd=folder)
+    assert (outcome.status, outcome.out) == (2, "")
+    assert outcome.err.startswith("nsysconv: '' is no path\n")
+
+
+@pytest.mark.parametrize("flags", [(), ("-f", "json", "--brief")])
+def test_what_was_skipped_is_said_once(flags: tuple[str, ...], tmp_path: Path) -> None:
+    shutil.copyfile(FIXTURES / "kineto" / "no_gpu-2.13.json", tmp_path / "a.json")
+    shutil.copyfile(tmp_path / "a.json", tmp_path / "b.json")
+    (tmp_path / "job.log").write_text("done\n")
+    outcome = run(".", *flags, cwd=tmp_path)
+    assert "cudaGetDeviceCount" in outcome.out
+    said = [line.split(": ", 2)[0] for line in outcome.err.splitlines()]
+    assert said == ["skipped", "skipped", "For details on a skipped file"]
+
+
 def test_a_folder_that_is_imported_again_into_itself(folder: Path) -> None:
     for _ in range(2):
         outcome = run("import", ".", cwd=folder)

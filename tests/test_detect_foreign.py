@@ -87,6 +87,13 @@ CONTENTS = {
     "cprofile": (marshal.dumps(_STATS), "cProfile"),
     "hlo_proto": (b"\x0a\xac\x02\x0a\x08jit_step\x12\x06main.5" + bytes(300), "XLA program"),
     "pftrace": (b"".join(bytes([10, len(_PACKET)]) + _PACKET for _ in range(3)), "Perfetto"),
+    "hatchet_msgpack": (b"\x92\x83\xa5frame\x82\xa4name\xa4ROOT", "Triton's Proton in MessagePack"),
+    "memory.prof": (gzip.compress(b"\x0a\x04\x08\x01\x10\x02\x0a\x04\x08\x03\x10\x04\x12\x02"), "pprof"),
+    "tfevents": (bytes(12) + b"\x09" + bytes(8) + b"\x1a\x0dbrain.Event:2" + bytes(4), "TensorBoard"),
+    **{f"tensorflow-1.{number}": (b'{"traceEvents":[{"name":"process_name","ph":"M","pid":1,"args":'
+                                  b'{"name":"%s Compute"}}]}' % name, "timeline of TensorFlow 1")
+       for number, name in enumerate((b"/job:localhost/replica:0/task:0/device:GPU:0",
+                                      b"/device:GPU:0/stream:all", b"/gpu:0"))},
     "rocprofv3.json": (b'{"rocprofiler-sdk-tool":[{"metadata":{}}]}', "rocprofv3"),
     "rocprof.json": (b'{"traceEvents":[{},{"args":{"name":"CPU HIP API"},"ph":"M"}]}', "rocprof"),
     "speedscope": (b'{"$schema":"https://www.speedscope.app/file-format-schema.json"}', "speedscope"),

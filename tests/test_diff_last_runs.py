@@ -219,3 +219,20 @@ def test_what_creeps_exceeds_a_limit_to_the_best(tmp_path: Path) -> None:
 def test_no_best(store: Path, word: str) -> None:
     with pytest.raises(UsageError):
         base_of(f"{store}@{word}", store.parent / "new.db")
+
+
+def test_a_recording_on_both_sides_is_said(store: Path, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        shutil.copyfile(BASIC if name == "one" else OTHER, tmp_path / f"{name}.sqlite")
+    files = [tmp_path / "one.sqlite", tmp_path / "two.sqlite"]
+    imported = tmp_path / "imported.db"
+    api.import_files(files, imported)
+    for base, other, count in (
+        (store, f"{store}@b", 1), (f"{store}@b", store, 1), (f"{store}@last:2", f"{store}@b", 0),
+        (f"{store}@b", f"{store}@d", 0), (store, tmp_path / "new.db", 0), (store, store, 0),
+        # What is read in place is known by its path, and in a store by its bytes.
+        (tmp_path / "*.sqlite", files[0], 1), (imported, files[0], 1),
+    ):  # fmt: skip
+        found = api.compare(base, other, "overview").reports[0].notes
+        counts = [note.count for note in found if note.slug == "on-both-sides"]
+        assert counts == ([count] if count else []), (base, other)

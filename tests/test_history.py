@@ -289,6 +289,24 @@ def test_unknown_metrics(tmp_path: Path, metric: str) -> None:
     assert run("history", "runs.db", metric, cwd=tmp_path).status == 2
 
 
+def test_a_metric_that_no_run_has_is_named(tmp_path: Path) -> None:
+    write_runs(tmp_path / "runs.db", varied(14))
+    asked = ("kernels[/nothing/].avg_ns", "memory.peak_bytes", KERNELS)
+    notes = api.history(tmp_path / "runs.db", asked)[0].notes
+    assert [(note.slug, note.count) for note in notes] == [("metrics-without-values", 2)]
+    assert "kernels[/nothing/].avg_ns, memory." in notes[0].text
+    assert KERNELS not in notes[0].text
+    assert "of kernels[/nothing/].avg_ns: " in run(
+        "history", "runs.db", asked[0], cwd=tmp_path).out  # fmt: skip
+
+
+def test_a_wrong_run_of_many_lists_a_few(tmp_path: Path) -> None:
+    write_runs(tmp_path / "runs.db", varied(90))
+    outcome = run("history", "runs.db@best", cwd=tmp_path)
+    assert outcome.err.splitlines()[1].startswith("There are 90: run0, run1, ")
+    assert outcome.err.endswith(". `nsysconv runs` lists them all.\n")
+
+
 def test_no_store(tmp_path: Path) -> None:
     with pytest.raises(InputError):
         api.history(tmp_path / "runs.db")

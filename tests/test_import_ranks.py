@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import shutil
 from pathlib import Path
@@ -324,6 +325,26 @@ def test_a_store_of_another_recording_of_that_name(tmp_path: Path) -> None:
     result = nsysconv.import_files([folder], tmp_path / "job.db")
     assert passed(result) == {}
     assert len(nsysconv.runs(tmp_path / "job.db").rows()) == 2
+
+
+def test_a_file_beside_itself_compressed(tmp_path: Path) -> None:
+    folder, whole = tmp_path / "prof", (FIXTURES / "kineto" / "training-2.13.json").read_bytes()
+    folder.mkdir()
+    (folder / "t.json").write_bytes(whole)
+    (folder / "t.json.gz").write_bytes(gzip.compress(whole))
+    result = nsysconv.import_files([folder], tmp_path / "job.db")
+    assert passed(result) == {"t.json.gz": "the same, compressed, as t.json"}
+    assert runs_of(tmp_path / "job.db") == {"t": ["t"]}
+    # Another recording of that name, even one of the same size, is read.
+    (folder / "t.json.gz").write_bytes(gzip.compress(whole.replace(b"saxpy", b"other")))
+    result = nsysconv.import_files([folder], tmp_path / "both.db")
+    assert passed(result) == {}
+    assert len(nsysconv.runs(tmp_path / "both.db").rows()) == 2
+    # A store of the compressed file holds it whatever the ending.
+    (folder / "t.json").unlink()
+    nsysconv.import_files([folder / "t.json.gz"], folder / "t.db")
+    result = nsysconv.import_files([folder], tmp_path / "store.db")
+    assert passed(result) == {"t.json.gz": "its recording is in t.db"}
 
 
 def test_what_a_record_says_of_store_and_report(tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ ODD: dict[str, tuple[dict[str, int], dict[str, int]]] = {
     "odd-truncated-no-base.json": (BASIC_CUT, {"trace-truncated": 1, "no-time-base": 1}),
     "odd-truncated.json": (BASIC_CUT, {"trace-truncated": 1}),
 }  # fmt: skip
-REFUSED = {"odd-autograd.json": "old autograd profiler", "odd-browser.json": "not of a GPU"}
+REFUSED = {"odd-autograd.json": "old autograd profiler", "odd-browser.json": "not of PyTorch's"}
 def test_every_odd_fixture_is_here() -> None:
     odd = {path.name for path in KINETO.glob("odd-*")}
     assert odd == {*ODD, *REFUSED, "odd-merged-ranks.json.gz"}

@@ -359,7 +359,18 @@ def test_processes_of_two_containers_may_have_one_number(basic: Path, host: str 
     result = api.import_files(basic, basic.with_name("store.db"))
     labels = {each.label for each in result.files[0].imported}
     assert len(labels) == 2
+    assert not any("None" in label for label in labels)
     assert (host is None) or f"basic-pid 4242 on {host}" in labels
+
+
+def test_a_process_whose_host_is_not_known_is_on_none(basic: Path) -> None:
+    doubled(basic)
+    with closing(sqlite3.connect(basic)) as connection, connection:
+        connection.execute("UPDATE rocpd_info_node_0000aaaa SET hostname = NULL")
+    result = api.import_files(basic, basic.with_name("store.db"))
+    first, second = (each.label for each in result.files[0].imported)
+    assert " on " in first
+    assert second == "basic-pid 4242"
 
 
 def test_a_recording_that_stopped_costs_no_other_one(basic: Path) -> None:

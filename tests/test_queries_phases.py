@@ -204,6 +204,17 @@ def test_rules_of_a_file(tmp_path: Path) -> None:
             profile.report("phases", grammar="/nowhere/mine.toml")
 
 
+def test_a_phase_with_the_name_of_the_rest_is_of_the_rest(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    rule = "[[rule]]\nframework = 'm'\nis = 'step'\nphase = '{}'\npattern = '^{}$'\n"
+    path.write_text(rule.format(OUTSIDE, "epoch") + rule.format("all", "batch"))
+    with opened(Range(0, 10, "epoch"), Range(20, 30, "batch"), Kernel(0, 30)) as profile:
+        rows = profile.report("phases", grammar=str(path)).rows()
+        summary = profile.report("summary").rows()
+    assert [row["phase"] for row in rows] == ["all", OUTSIDE]
+    assert_is_the_account_of_summary(rows, summary)
+
+
 def test_rules_of_a_file_decide_inside_and_around_what_we_know(tmp_path: Path) -> None:
     """Ours at [0, 40) holds and [50, 60) lies in one of the file's; [70, 80) has none of these."""
     path = tmp_path / "mine.toml"

@@ -43,7 +43,8 @@ def answer(target: Target, options: ReportOptions, say: Say = silent) -> Answer:
     asked = replace(options, names=queries.ANSWER, for_people=True)
     made = report_target(target, asked, say)
     notes = tuple(note for each in made for note in each.notes)
-    shown = _answer(target, options, made, say)
+    # Each further report reads the same files, of which all is said.
+    shown = _answer(target, options, made)
     return Answer([shown_section(section) for section in shown], notes)
 
 
@@ -53,27 +54,25 @@ def choices(several: SeveralChoicesError, target: Target) -> list[ShownReport]:
     return [shown_section(section) for section in sections]
 
 
-def _answer(
-    target: Target, options: ReportOptions, made: Sequence[ShownReport], say: Say
-) -> list[Section]:
+def _answer(target: Target, options: ReportOptions, made: Sequence[ShownReport]) -> list[Section]:
     command = _command(target)
     summary, findings = made
     rows = summary.rows() if summary.table is not None else []
     if options.part is not None and not findings.row_count and not any(map(present.has_work, rows)):
         return without_gpu.without_work(made, command, None)
-    if not any(row["span_ns"] for row in rows) and (limits := _limits(target, options, say)):
+    if not any(row["span_ns"] for row in rows) and (limits := _limits(target, options)):
         return without_gpu.of_kernels(made, limits, command)
     if rows or findings.row_count:
         return present.document(made, command, _why(findings, target))
     # One call, since each reads the file again.
     names = (without_gpu.COPIES, *without_gpu.HOST, *memory_answer.REPORTS)
     asked = replace(options, names=names, for_people=False, limit=0)
-    tried = report_target(target, asked, say)
+    tried = report_target(target, asked)
     on_memory = [each for each in tried if each.name in memory_answer.REPORTS]
     did = [each for each in tried if each.row_count and each not in on_memory]
     if not did and on_memory[0].row_count:
         return memory_answer.on_memory([*made, *on_memory], on_memory, command)
-    answered = _answered(target, say)
+    answered = _answered(target)
     wanted = [name for name in (without_gpu.COPIES, *without_gpu.HOST) if name in answered]
     did = [each for each in did if each.name in wanted]
     copies = next((each for each in did if each.name == without_gpu.COPIES), None)
@@ -83,23 +82,23 @@ def _answer(
         return without_gpu.without_kernels(noted, host, copies, command, answered)
     if "cpu_lines" in answered:
         asked = replace(options, names=("cpu_lines",), for_people=False, limit=0)
-        (lines,) = report_target(target, asked, say)
+        (lines,) = report_target(target, asked)
         return without_gpu.on_lines(noted, lines, command)
     if "metrics" not in answered:
         return without_gpu.without_work(noted, command, answered)
     # A profile without a time line has metrics, and no other report can be made of it.
     limit = _MOST_METRICS if options.limit is None else options.limit
     asked = replace(options, names=("metrics",), for_people=True, limit=limit)
-    (metrics,) = report_target(target, asked, say)
+    (metrics,) = report_target(target, asked)
     lacking = [name for name in queries.CORE if name not in answered]
     advice = next((line for each in made for line in each.advice), "")
     return without_gpu.on_metrics(metrics, command, lacking, advice)
 
 
-def _limits(target: Target, options: ReportOptions, say: Say) -> ShownReport | None:
+def _limits(target: Target, options: ReportOptions) -> ShownReport | None:
     # What limits each kernel, of a profile without a time line in which metrics say so.
     asked = replace(options, names=("kernel_limits",), for_people=False, limit=0)
-    (limits,) = report_target(target, asked, say)
+    (limits,) = report_target(target, asked)
     return limits if any(row["limit"] for row in limits.rows()) else None
 
 
@@ -160,7 +159,7 @@ def _why(findings: Report, target: Target) -> str | None:
     return f"nsysconv why {command} {present.event_of(row)}"
 
 
-def _answered(target: Target, say: Say) -> list[str]:
-    listed = reports(target, say=say).rows()
+def _answered(target: Target) -> list[str]:
+    listed = reports(target).rows()
     answered = [row["report"] for row in listed if row.get("answered") == "yes"]
     return [name for name in answered if name not in queries.ANSWER]

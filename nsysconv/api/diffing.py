@@ -15,7 +15,7 @@ from typing import Unpack, cast
 from nsysconv import queries
 from nsysconv.api.diff_page import DRAWN, aligned_reports, drawn_reports
 from nsysconv.api.inputs import Input, UnreadFiles, check_existing, inputs_to_read
-from nsysconv.api.last_runs import names_last_runs, open_last_runs
+from nsysconv.api.last_runs import names_last_runs, open_last_runs, source_hash
 from nsysconv.api.open_profile import OpenProfile, open_all, shown_section
 from nsysconv.api.options import DiffKeywords, DiffOptions, check_word, options_of
 from nsysconv.api.shown_report import ShownReport
@@ -37,7 +37,7 @@ from nsysconv.diff.trees import TREES, says_nothing
 from nsysconv.document import Section
 from nsysconv.errors import InputError, UsageError, available_hint
 from nsysconv.facts import Fact
-from nsysconv.notes import Note
+from nsysconv.notes import Note, Severity
 from nsysconv.phases import phase
 from nsysconv.present import tables
 from nsysconv.present.without_gpu import HOST
@@ -345,16 +345,17 @@ def _asked(
     for timeline in (*timelines[0], *timelines[1]) if symbols else ():
         by_symbol |= names.names_by_symbol(timeline)
     asked = next(iter(answers.values())).reports
+    identical = same_recordings(*sides)
     return comparison.Asked(
         (base, other),
         kinds={name: _kind(name) for name in asked if name in _COMPARABLE},
         steps=options.step_rule,
         kernel_key=names.kernel_name_key(by_symbol, match),
         other_makers=vendors_differ(*timelines),
-        identical=same_recordings(*sides),
+        identical=identical,
         run_noise=run_noise,
         window_facts=_WINDOW_FACTS,
-        notes=symbols,
+        notes=[*symbols, *(() if identical else _on_both(*sides))],
     )
 
 
@@ -457,6 +458,29 @@ def same_recordings(base: Side, other: Side) -> bool:
     pairs = list(zip(base.profiles, other.profiles, strict=False))
     alike = len(base.profiles) == len(other.profiles)
     return alike and all(_is_same(one.profile, another.profile) for one, another in pairs)
+
+
+def _on_both(base: Side, other: Side) -> list[Note]:
+    count = len(_identities(base) & _identities(other))
+    if count == len(base.profiles) == len(other.profiles) or not base.runs[1:] + other.runs[1:]:
+        return []
+    # Files that are read in place have a path; they are only hashed for a store, which knows hashes.
+    known = {_recording(p, p.profile.attributes["sha256"]) for p in base.profiles}
+    is_stored = any(p.profile.attributes["sha256"] for p in base.profiles)
+    for placed in (p for p in other.profiles if not p.profile.attributes["identity"]):
+        own = _recording(placed, ""), _recording(placed, source_hash(placed) if is_stored else "")
+        count += not known.isdisjoint(own)
+    text = "recordings that are on both sides make every change look smaller"
+    return [Note("on-both-sides", Severity.APPROXIMATED, text, count)] if count else []
+
+
+def _identities(side: Side) -> set[str]:
+    return {p.profile.attributes["identity"] for p in side.profiles} - {""}
+
+
+def _recording(opened: OpenProfile, sha256: str) -> tuple[str, tuple[int, ...]]:
+    pids = tuple(row["pid"] for row in opened.profile.rows("process"))
+    return sha256 or opened.profile.ref.path, pids
 
 
 def _is_same(one: Profile, other: Profile) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import struct
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -30,6 +32,8 @@ from nsysconv.store.runs import contiguous_ranges, ranges_as_text
 
 _LOGS = frozenset({"", ".csv", ".err", ".log", ".out", ".txt"})
 """Suffixes of files that job scripts, too, leave beside a record under its name."""
+
+_GZIP, _BYTES_AT_ONCE = ".gz", 1 << 20
 
 UNREAD = "files-unread"
 """The slug of the note on files that could not be read, while others of their folder were."""
@@ -244,11 +248,15 @@ def _without_duplicates(inputs: Sequence[Input]) -> tuple[list[Input], list[Skip
     # report.
     groups: dict[Path, list[Input]] = {}
     for each in inputs:
-        groups.setdefault(each.path.with_suffix(""), []).append(each)
+        groups.setdefault(_without_endings(each.path), []).append(each)
     several = [group for group in groups.values() if len(group) > 1]
     reasons = {path: reason for group in several for path, reason in _duplicates(group)}
     read = [each for each in inputs if each.path not in reasons]
     return read, [SkippedFile(path, reason) for path, reason in reasons.items()]
+
+
+def _without_endings(path: Path) -> Path:
+    return (path.with_suffix("") if path.suffix == _GZIP else path).with_suffix("")
 
 
 def _grouped(inputs: Sequence[Input]) -> tuple[list[Input], list[SkippedFile]]:
@@ -319,6 +327,11 @@ def _duplicates(group: Sequence[Input]) -> Iterator[tuple[Path, str]]:
         if store is not None:
             files.discard(path)
             yield path, f"its recording is in {store.name}"
+    for packed in sorted(files):
+        plain = packed.with_suffix("")
+        if packed.suffix == _GZIP and plain in files and _packs(packed, plain):
+            files.discard(packed)
+            yield packed, f"the same, compressed, as {plain.name}"
     for report in sorted(files):
         export = detection.export_path(report)
         if export is None or export not in files:
@@ -339,10 +352,28 @@ def _holds(store: Path, path: Path) -> bool:
         return False  # the error is raised again when the store is read
     if content is not None and (content.store, content.report) == (store.name, path.name):
         return bool(profiles)
-    has_stem = any(Path(p["path"]).stem == path.stem for p in profiles)
+    stem = _without_endings(path).name
+    has_stem = any(_without_endings(Path(p["path"])).name == stem for p in profiles)
     if has_stem and store.stat().st_mtime_ns >= path.stat().st_mtime_ns:
         return True
     return _sha256(path) in {p["sha256"] for p in profiles}
+
+
+def _packs(packed: Path, plain: Path) -> bool:
+    # gzip ends with the checksum and the size of what it holds.
+    try:
+        with packed.open("rb") as file:
+            file.seek(-8, os.SEEK_END)
+            checksum, size = map(int, struct.unpack("<II", file.read()))
+        if plain.stat().st_size % (1 << 32) != size:
+            return False
+        with plain.open("rb") as file:
+            found = 0
+            while data := file.read(_BYTES_AT_ONCE):
+                found = zlib.crc32(data, found)
+    except OSError:
+        return False  # the error is raised again when the file is read
+    return found == checksum
 
 
 # -- files that are read in place

@@ -39,7 +39,7 @@ def open_last_runs(
     UsageError if the store has no run beside it.
     """
     identities = {profile.profile.attributes["identity"] for profile in other}
-    hashes = {found for profile in other if (found := _sha256(profile))}
+    hashes = {found for profile in other if (found := source_hash(profile))}
     models = _models(row["name"] for each in other for row in each.profile.rows("device"))
     store = stack.enter_context(reading(place))
     with store.snapshot():
@@ -76,8 +76,8 @@ def _by_rank(run: Sequence[OpenProfile]) -> Iterator[OpenProfile]:
     yield from sorted(run, key=lambda opened: rank_order(opened.profile))
 
 
-def _sha256(opened: OpenProfile) -> str:
-    # A file that is read in place has no hash yet.
+def source_hash(opened: OpenProfile) -> str:
+    """Return the SHA-256 of a profile's file, also of one read in place; empty where it is gone."""
     known: str = opened.profile.attributes["sha256"]
     path = Path(opened.profile.ref.path)
     if not known and path.is_file():

@@ -80,7 +80,9 @@ def history(
     runs = [_run(record) for record in records]
     series = series_of(wanted, runs, values)
     changed = changes_report(changes_of(series, runs), runs)
-    notes = tuple(_notes(every, [len(each.values) for each in series]))
+    valued = {each.metric for each in series}
+    empty = [m.text for m in wanted if not valued & {m.text, f"{m.text} per step"}]
+    notes = tuple(_notes(every, [len(each.values) for each in series], empty))
     return [
         replace(shown_report(history_report(series, runs)), notes=notes),
         shown_report(changed),
@@ -168,10 +170,15 @@ def _run(record: RunRecord) -> Run:
     return Run(record.label, record.recorded_ns, environment, hosts)
 
 
-def _notes(runs: Sequence[RunRecord], counts: Sequence[int]) -> Iterator[Note]:
+def _notes(
+    runs: Sequence[RunRecord], counts: Sequence[int], empty: Sequence[str]
+) -> Iterator[Note]:
     if not have_times(runs):
         text = "a run has no time of recording: runs are in the order of their import"
         yield Note("in-order-of-import", Severity.INFO, text)
+    if empty:
+        text = f"no run has a value of {', '.join(empty)}: it is not recorded, or has no such row"
+        yield Note("metrics-without-values", Severity.INFO, text, len(empty))
     few = [count for count in counts if count < FEWEST_VALUES]
     if few:
         text = f"series with fewer than {FEWEST_VALUES} runs: too few to find a change"

@@ -77,7 +77,7 @@ def answer(
 
         if not any(row.get("span_ns") for row in reports[0]) and not len(reports[1]):
             # What people see has lines on what else was recorded.
-            reports = [*reports, *answer(target, options, say).reports]
+            reports = [*reports, *answer(target, options).reports]
         write(reports, destination, target, draw=brief_json.render)
     else:
         write(reports, destination, target)

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from nsysconv import api, queries
+from nsysconv.cli import flags
 from nsysconv.cli.commands import brief_form, parse_destination, write
 from nsysconv.cli.runtime import begin_work, print_line, say
 from nsysconv.document import Section, Text
@@ -80,9 +81,11 @@ def schema(report: str) -> int:
     tables = {} if is_report else _tables_of_commands()
     if report in tables:
         found = columns_schema(report, *tables[report])
-    elif report.startswith("diff_") or report in _OTHER_COMMANDS:
+    elif report.startswith("diff_") or "examples" in flags.words().get(report, ()):
         what = "a comparison" if report.startswith("diff_") else "a command"
-        hint = "Its answer with -f json, without --brief, has a sentence on each column (docs/json.md)."
+        hint = (
+            "With -f json, without --brief, an answer has a sentence on each column (docs/json.md)."
+        )
         raise UsageError(f"{report!r} is {what}, not a report", hint=hint)
     else:
         shown = view(queries.parse_spec(report))
@@ -94,9 +97,6 @@ def schema(report: str) -> int:
         print_line(f"{column},")
     print_line(f"{columns[-1]}}}}}")
     return 0
-
-
-_OTHER_COMMANDS = ("answer", "info", "report", "runs", "sql")
 
 
 def _tables_of_commands() -> Mapping[str, tuple[str, Sequence[Column]]]:

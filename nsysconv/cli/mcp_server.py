@@ -41,7 +41,7 @@ def serve(folder: Path, seconds: int) -> int:
             await made.run(incoming, outgoing, made.create_initialization_options())
 
     with contextlib.closing(_Worker(folder.resolve(), seconds)) as worker:
-        anyio.run(run, server(folder, worker))
+        anyio.run(run, server(folder, worker, worker.close))
     return 0
 
 
@@ -51,8 +51,11 @@ Run = Callable[[str, Mapping[str, Any]], tuple[str, bool]]
 """Calls a tool by its name with arguments; returns the answer, and whether it is an error."""
 
 
-def server(folder: Path, run: Run) -> Server[Any]:
-    """Return a server of the tools; calls run one at a time, each in a thread."""
+def server(folder: Path, run: Run, stop: Callable[[], None] = lambda: None) -> Server[Any]:
+    """Return a server of the tools; calls run one at a time, each in a thread.
+
+    `stop` ends a call that the client cancelled, so that others need not wait for it.
+    """
     import anyio
     from mcp import types
     from mcp.server.lowlevel import Server
@@ -68,7 +71,12 @@ def server(folder: Path, run: Run) -> Server[Any]:
 
     async def call_tool(context: Any, params: Any) -> types.CallToolResult:
         async with turn:
-            text, failed = await anyio.to_thread.run_sync(run, params.name, params.arguments or {})
+            asked = params.name, params.arguments or {}
+            try:
+                text, failed = await anyio.to_thread.run_sync(run, *asked, abandon_on_cancel=True)
+            except anyio.get_cancelled_exc_class():
+                stop()
+                raise
         content = [types.TextContent(type="text", text=text)]
         return types.CallToolResult(content=[*content], is_error=failed)
 

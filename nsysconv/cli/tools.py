@@ -19,11 +19,13 @@ from typing import Any
 from nsysconv import cli, queries
 from nsysconv.cli.flags import ANSWER
 from nsysconv.errors import UsageError
+from nsysconv.names import shorten
 from nsysconv.store.location import globbed, is_address, redacted_target, split_target
 
 MOST_SENT, MOST_RETURNED = 10_000, 100_000
 """The most characters of all arguments of a call, and of its answer."""
 _MOST_FILES = 10_000
+_LONGEST_SHOWN = 60
 _BESIDE = ("", "-wal", "-shm", "-journal")
 
 _PART = ("time", "range", "step", "skip_first", "phase", "steady", "devices", "ranks", "name")
@@ -160,10 +162,16 @@ def command_line(tool: str, arguments: Mapping[str, Any]) -> list[str]:
             _check_paths(texts)
         if name in ("reports", "report"):
             _check_paths([text.partition("=")[2] for text in texts if "=" in text])
+        is_boolean = param.type.name == "boolean"
+        if any(isinstance(each, dict | list) for each in values) or (
+            is_boolean and given not in (None, True, False)
+        ):
+            hint = f"Its type is {_property(param)['type']}."
+            raise UsageError(f"{name} is {shorten(repr(given), _LONGEST_SHOWN)}", hint=hint)
         if param.param_type_name == "argument":
             words += texts
-        elif param.type.name == "boolean":
-            flags += [param.opts[0]] if given is True else []
+        elif is_boolean:
+            flags += [param.opts[0]] if given else []
         else:
             flags += [f"{param.opts[0]}={text}" for text in texts]
     return [*flags, "--", *words]
@@ -175,7 +183,9 @@ def _check_paths(texts: Sequence[str]) -> None:
         place = None if is_address(text) or "\0" in text else split_target(text)[0]
         where, hint = redacted_target(text), "Name a path in the folder."
         outside = UsageError("outside of the folder", where=where, hint=hint)
-        if not isinstance(place, Path) or place.is_absolute() or ".." in place.parts:
+        if not isinstance(place, Path) or ".." in place.parts:
+            raise outside
+        if not place.absolute().is_relative_to(Path.cwd()):
             raise outside
         for path in globbed(place) or [place]:
             if not all(_is_inside(each) for each in _files(path)):

@@ -14,6 +14,7 @@ from nsysconv.document import Section, Text
 from nsysconv.names import cut_off, drop_clauses, shorten, shorten_kernel
 from nsysconv.notes import Note, Severity
 from nsysconv.present.next_steps import INDENT, WIDTH, lines_of, next_steps, tables_line
+from nsysconv.queries.cycles import cycles_of
 from nsysconv.queries.findings.contract import COST, RISK, SAVING, is_minor
 from nsysconv.report import Report, Unit, human
 
@@ -47,7 +48,7 @@ def where_time_went(summary: Report) -> tuple[Text, ...]:
         return (Text("", (*about, first, *figures), laid_out=True),) if rows else ()
     if len(with_account) == 1:
         lines = [*_one_device(with_account[0])]
-    elif _are_one_run(rows):
+    elif _are_one_run(summary, rows):
         lines = [*_several_devices(with_account)]
     else:
         lines, about = [*_several_programs(with_account)], []
@@ -74,13 +75,18 @@ def recorded(rows: Sequence[Row]) -> list[str]:
     return [*lines, f"steps by phase: {phases}"] if phases else lines
 
 
-def _are_one_run(rows: Sequence[Row]) -> bool:
-    # Profiles without ranks, of several profilers, or of GPUs that differ, are not known to be one run.
+def _are_one_run(summary: Report, rows: Sequence[Row]) -> bool:
+    # Profiles without ranks, of the same rank, of several profilers, or of GPUs that differ, are not
+    # known to be one run. Cycles of a process are of one rank.
     if len({row["profile"] for row in rows}) == 1:
         return True
     gpus = {row["device"] for row in rows if row["device"]}
     tools = {(row["tool"] or "").partition(" ")[0] for row in rows}
-    return len(gpus) <= 1 and len(tools) == 1 and all(row["rank"] is not None for row in rows)
+    first = cycles_of(summary.profiles).first
+    who = {(first[row["profile"]], row["rank"]) for row in rows}
+    ranks = {rank for _, rank in who}
+    are_ranks = None not in ranks and len(ranks) == len(who)
+    return len(gpus) <= 1 and len(tools) == 1 and are_ranks
 
 
 def _several_programs(rows: Sequence[Row]) -> Iterator[str]:

@@ -191,7 +191,7 @@ def split_target(target: str | os.PathLike[str] | Url) -> tuple[Location, str | 
     if "@" not in text or Path(text).exists():
         return Path(text), None
     path, _, word = text.rpartition("@")
-    return Path(path), word
+    return Path(path_text(path)), word
 
 
 def globbed(target: str | os.PathLike[str] | Url) -> list[Path] | None:

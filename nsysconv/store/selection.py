@@ -129,6 +129,7 @@ def selected(runs: Sequence[RunRecord], word: str) -> list[ProfileRecord]:
     numbered = [p for p in profiles if str(p.id) == word]
     found = of_run or labeled or tagged or numbered
     if not found:
-        hint = available_hint(word, list(dict.fromkeys(run.label for run in runs)))
+        labels = list(dict.fromkeys(run.label for run in runs))
+        hint = available_hint(word, labels, "`nsysconv runs` lists them all.")
         raise UsageError(f"no run or profile {word!r} in the store", hint=hint)
     return found

@@ -78,7 +78,9 @@ def phase_steps(timeline: Timeline, path: str | None = None) -> PhaseSteps:
     """Return the steps of phases, none where no annotation is known; `path`: a file of further rules."""
     known = grammar(path)
     texts = {*ranges(timeline).names, *operators(timeline).names}
-    said = {text: found for text in texts if (found := known.read(text)) is not None}
+    read = {text: known.read(text) for text in texts}
+    # A phase that has the name of the rest is the rest.
+    said = {text: found for text, found in read.items() if found and found.phase != OUTSIDE}
     users = users_grammar(path).read if path else lambda text: None
     for is_of_sort in _SORTS:
         wanted = {

@@ -115,8 +115,8 @@ def sniff(probe: Probe) -> Yes | No:
         )
     if has_events or has_phases:
         return No(
-            "a Chrome trace, but not of a GPU: none of its events is of a category that PyTorch's "
-            "profiler writes",
+            "a Chrome trace, but not of PyTorch's profiler: none of its events is of a category "
+            "that it writes",
             close=True,
         )
     return No("it has no traceEvents")

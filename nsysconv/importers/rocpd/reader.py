@@ -109,7 +109,7 @@ class RocpdReader(RocpdSurvey):
         """Return what the recording may be called, from short names to one that no other has."""
         pids, suffix = [each.pid for each in self._processes.values()], self._suffix.strip("_")
         short = f"pid {pids[0]}" if len(pids) == 1 else suffix
-        return short, f"{short} on {self._host}", suffix
+        return short, f"{short} on {self._host}" if self._host else short, suffix
 
     def recording(self) -> Recording:
         """Return the recording; its rows are read while `batches` is used up."""

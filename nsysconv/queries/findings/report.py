@@ -335,6 +335,16 @@ class Findings:
         return len(set(sources)) == 1 and (not named or bool(frozenset.intersection(*named)))
 
     @cached_property
+    def _are_ranks(self) -> bool:
+        # Whether a rank is one profile, but for the cycles of its process.
+        first = cycles_of([ref for ref, _ in self._partials]).first
+        devices = ((ref, device) for ref, p in self._partials for device in p.devices)
+        found = ((ref, each.rank) for ref, device in devices for each in device.found.values())
+        who = {(first[ref.label], rank) for ref, rank in found}
+        ranks = {rank for _, rank in who}
+        return self._may_be_one_run and None not in ranks and len(ranks) == len(who)
+
+    @cached_property
     def _collectives(self) -> stragglers.CollectiveWaits | None:
         # The result is None unless several profiles have collectives.
         together = [(ref, p.arrivals) for ref, p in self._partials if p.arrivals is not None]
@@ -487,7 +497,7 @@ class Findings:
         # The words name the profile and the device only if there are several.
         found, words = candidate.found, []
         if len(self._partials) > 1:
-            is_ranked = found.rank is not None
+            is_ranked = found.rank is not None and self._are_ranks
             label = shorten(candidate.label, _LONGEST_LABEL)
             words.append(f"rank {found.rank}" if is_ranked else label)
         if found.device is not None and sum(len(p.devices) for _, p in self._partials) > 1:
