@@ -110,7 +110,8 @@ def rocpd_copy(source: Path, target: Path) -> None:
         connection.execute("PRAGMA journal_mode=MEMORY")
         connection.execute("PRAGMA synchronous=OFF")
         connection.attach_source(source, "source")
-        found = connection.rows("SELECT name FROM source.sqlite_master WHERE name LIKE 'rocpd_event%'")
+        tables = "SELECT name FROM source.sqlite_master WHERE type = 'table'"
+        found = connection.rows(f"{tables} AND name LIKE 'rocpd_event%' ORDER BY name")
         suffix = str(found[0]["name"]).removeprefix("rocpd_event")
         connection.execute("BEGIN")
         for table, columns in _ROCPD.items():

@@ -17,7 +17,9 @@ _SHIFTED = {"id", "event_id", "stack_id"}
 
 def suffix_of(connection: sqlite3.Connection) -> str:
     """Return what the names of the first recording's tables end with."""
-    names = "SELECT name FROM sqlite_master WHERE name LIKE 'rocpd_event%' ORDER BY name"
+    # There are views of the same names without an ending.
+    tables = "SELECT name FROM sqlite_master WHERE type = 'table'"
+    names = f"{tables} AND name LIKE 'rocpd_event%' ORDER BY name"
     return str(connection.execute(names).fetchone()[0]).removeprefix("rocpd_event")
 
 

@@ -61,12 +61,16 @@ def launched(*kernels: tuple[int, int], **options: Any) -> list[Any]:
     return rows
 
 
-@pytest.mark.parametrize(("apart", "is_sound"), [(230, True), (300, False)])
-def test_calls_whose_ids_are_far_apart_are_looked_at_by_blocks(apart: int, is_sound: bool) -> None:
-    """300 calls: up to 32 * 300 + 65,536 ids are kept in tables, which nsys that skips calls needs."""
-    calls = [Call(100 * n, 100 * n + 5, apart * n) for n in range(1, 301)]
+@pytest.mark.parametrize(
+    "ids", [range(1, 301), range(4 * 10**9, 4 * 10**9 + 300), range(3 * 10**6, 0, -(10**4))]
+)
+def test_calls_are_looked_at_by_blocks_whatever_ids_they_have(ids: range) -> None:
+    """From 1 on, those of a capture that began late, and those far apart, the last call's first."""
+    calls = [Call(100 * n, 100 * n + 5, number) for n, number in enumerate(ids, 1)]
     rows = [*calls, *(Kernel(call.start + 10, call.start + 20, call.correlation) for call in calls)]
-    assert seems_sound(*rows) is is_sound
+    assert seems_sound(*rows)
+    assert not seems_sound(*rows[:-1])  # a launch without its kernel
+    assert not seems_sound(*rows, Call(5, 9, ids[7]))  # two calls of an id
 
 
 # -- one operation on a stream at a time

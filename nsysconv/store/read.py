@@ -29,8 +29,8 @@ from nsysconv.threads import Threads
 # Fewer rows than this are read by one thread: opening a connection costs more.
 _ROWS_PER_THREAD = 200_000
 _MAX_THREADS = 8
-# A block has so many rows, and the memory for reading grows with it.
-ROWS_OF_BLOCK = 1 << 15
+# A block has at most so many rows; each costs some queries.
+ROWS_OF_BLOCK = 1 << 18
 # Up to so many names are queried by id; for more, all names are read.
 _MANY_NAMES = 5_000
 # These columns are int64 even if all values are small.

@@ -2,7 +2,7 @@
 
 An examination (plausibility.py) compares rows with rows, and holds the columns of all of them. An import
 is to hold no more for a large file than for a small one. What is here says of most profiles that an
-examination would find nothing, and of others which tables it need not read; it keeps three bytes for
+examination would find nothing, and of others which tables it need not read; it keeps seven bytes for
 each call and four for each operation.
 """
 
@@ -33,9 +33,8 @@ OVERRUN_NS = 1_000_000
 
 GPU_TABLES = ("kernel", "memcpy", "memset", "graph_launch")
 HOST_TABLES = ("api_call", "operator")
-# Correlation ids count from 1, and one in twelve or more is a recorded call's: nsys leaves some out. What
-# is known of calls is kept in tables by id, if the highest id is not above so many times their number.
-_IDS_PER_CALL, _LEAST_IDS = 32, 1 << 16
+# Higher correlation ids than any tool writes are not compared in blocks.
+_HIGHEST_ID = int(np.iinfo(np.uint32).max)
 _CALL, _LAUNCH, _WORKED = 1, 2, 4
 _STREAM = ("device_id", "pid", "stream_id")
 
@@ -56,27 +55,30 @@ def doubtful_tables(profile: Profile) -> list[str]:
 
 
 class _Process:
-    # The arrays hold, by correlation id, in which of 65,536 parts of the session the call began, and
-    # what is known of it.
+    # A block has calls as they come: their correlation ids, in which of 65,536 parts of the session they
+    # began, and what is known of them. `in_order` makes one column of each.
+    ids: Array
+    part: Array
+    state: Array
+
     def __init__(self) -> None:
-        self.count = 0
-        self.part = np.zeros(_LEAST_IDS, np.uint16)
-        self.state = np.zeros(_LEAST_IDS, np.uint8)
+        self.blocks: list[tuple[Array, Array, Array]] = []
 
-    def add(self, ids: Array, part: Array, state: Array) -> None:
-        highest = int(ids.max())
-        if highest >= len(self.state):
-            room = max(highest + 1, len(self.state) * 5 // 4)
-            self.part.resize(room, refcheck=False)
-            self.state.resize(room, refcheck=False)
-        self.count += len(ids)
-        self.part[ids] = part
-        self.state[ids] = state
+    def in_order(self) -> bool:
+        """Sort the calls by id; return whether each has another."""
+        self.ids, self.part, self.state = map(np.concatenate, zip(*self.blocks, strict=True))
+        self.blocks.clear()
+        if (self.ids[1:] < self.ids[:-1]).any():
+            order = np.argsort(self.ids, kind="stable")
+            self.ids, self.part, self.state = self.ids[order], self.part[order], self.state[order]
+        return bool((self.ids[1:] != self.ids[:-1]).all())
 
-    def lacks_work(self) -> bool:
-        """Return whether no operation was found for a launch."""
-        parts = range(0, len(self.state), _LEAST_IDS)
-        return any((self.state[low : low + _LEAST_IDS] == _LAUNCH).any() for low in parts)
+    def of(self, ids: Array) -> tuple[Array, Array]:
+        """Return which of these ids a call has, and the places of these calls."""
+        place = np.searchsorted(self.ids, ids.astype(self.ids.dtype))  # others wrap around
+        place = np.minimum(place, len(self.ids) - 1)
+        mine = np.flatnonzero(self.ids[place] == ids)
+        return mine, place[mine]
 
 
 class _Sieve:
@@ -87,7 +89,6 @@ class _Sieve:
         self._gpu = [table for table in GPU_TABLES if table in self._tables]
         self._linked = are_linked(profile) and bool(self._gpu)
         self._owns_ids = True
-        self._highest = _IDS_PER_CALL * profile.row_count("api_call") + _LEAST_IDS
         self._processes: dict[int, _Process] = {}
         self._launching: dict[int, bool] = {}
         self._first_of_host: int | None = None
@@ -131,10 +132,7 @@ class _Sieve:
 
     def passes_calls(self) -> bool:
         """Return whether each call has an id of its own, and none launches a graph."""
-        every = self._processes.values()
-        return self._owns_ids and all(
-            int(np.count_nonzero(each.state)) == each.count for each in every
-        )
+        return self._owns_ids and all(each.in_order() for each in self._processes.values())
 
     def _takes(self, calls: Columns) -> bool:
         names, ids = calls["name_id"], calls["correlation_id"]
@@ -150,13 +148,12 @@ class _Sieve:
             if not len(mine):
                 continue
             own = ids[mine]
-            if int(own.min()) < 0 or int(own.max()) > self._highest:
+            if int(own.min()) < 0 or int(own.max()) > _HIGHEST_ID:
                 return False
             part = (calls["start_ns"][mine] - self._low) // self._part_ns
-            state = np.where(among(names[mine], launching), _LAUNCH, _CALL)
-            if pid not in self._processes:
-                self._processes[pid] = _Process()
-            self._processes[pid].add(own, part, state)
+            state = np.where(among(names[mine], launching), np.uint8(_LAUNCH), np.uint8(_CALL))
+            block = own.astype(np.uint32), part.astype(np.uint16), state
+            self._processes.setdefault(pid, _Process()).blocks.append(block)
         return True
 
     # -- the GPU
@@ -177,7 +174,7 @@ class _Sieve:
                 if not self._follow(block):
                     return False
                 self._keep_times(block, end)
-        return not any(map(_Process.lacks_work, self._processes.values()))
+        return not any((each.state == _LAUNCH).any() for each in self._processes.values())
 
     def _follow(self, ops: Columns) -> bool:
         for pid in distinct(ops["pid"]).tolist():
@@ -185,13 +182,12 @@ class _Sieve:
             if process is None:
                 continue
             ids = ops["correlation_id"]
-            mine = np.flatnonzero((ops["pid"] == pid) & (ids > 0) & (ids < len(process.state)))
-            mine = mine[process.state[ids[mine]] > 0]
-            own = ids[mine]
-            latest_call = self._low + (process.part[own].astype(np.int64) + 1) * self._part_ns
-            if (ops["start_ns"][mine] < latest_call - EARLY_NS).any():
+            own = np.flatnonzero(ops["pid"] == pid)
+            mine, calls = process.of(ids[own])
+            latest_call = self._low + (process.part[calls].astype(np.int64) + 1) * self._part_ns
+            if (ops["start_ns"][own[mine]] < latest_call - EARLY_NS).any():
                 return False
-            process.state[own] |= _WORKED
+            process.state[calls] |= _WORKED
         return True
 
     # -- streams
