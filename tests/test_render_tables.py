@@ -137,6 +137,16 @@ def test_columns_that_would_be_called_the_same_keep_their_units() -> None:
         map(str.strip, lines_of(report, width=20)))  # fmt: skip
 
 
+def test_a_single_row_goes_on_below() -> None:
+    """What has no room has its value there, and not its name alone."""
+    columns = (Column("name", Unit.TEXT, "", key=True), Column("dur_ns", Unit.NS, ""),
+               Column("kernel_count", Unit.COUNT, ""), Column("busy_pct", Unit.PCT, ""))  # fmt: skip
+    data = {"name": ["a kernel"], "dur_ns": [1500], "kernel_count": [12], "busy_pct": [33.3]}
+    report = Section("made", "Made", columns, build_table(columns, data), row_count=1)
+    assert lines_of(report, width=20)[-2:] == ["also: kernel_count", "    12, busy 33.30 %"]
+    assert not [line for line in lines_of(report, width=80) if "also" in line]
+
+
 def test_prose_lose_their_end_and_names_their_middle() -> None:
     columns = (Column("name", Unit.TEXT, "", key=True), Column("why", Unit.TEXT, ""))
     data = {"name": ["n" * 60, "m"], "why": ["each call 40 % longer, called 11 % less often", "longer"]}

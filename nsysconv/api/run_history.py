@@ -81,7 +81,9 @@ def history(
     series = series_of(wanted, runs, values)
     changed = changes_report(changes_of(series, runs), runs)
     valued = {each.metric for each in series}
-    empty = [m.text for m in wanted if not valued & {m.text, f"{m.text} per step"}]
+    # Most runs lack some of those that are followed by default.
+    asked = wanted if metrics or not series else []
+    empty = [m.text for m in asked if not valued & {m.text, f"{m.text} per step"}]
     notes = tuple(_notes(every, [len(each.values) for each in series], empty))
     return [
         replace(shown_report(history_report(series, runs)), notes=notes),

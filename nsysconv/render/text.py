@@ -400,7 +400,7 @@ def _without_the_same(
     if count < _FEW_ROWS:
         same = nothing
     said = [
-        f"{s.name} {f'{_short(s.cells[0].strip(), width)} {s.unit}'.strip()}"
+        _value(s, width)
         for s in same
         if s not in nothing and s.column.name != display.DEVICES  # the heading has them
     ]
@@ -412,6 +412,11 @@ def _without_the_same(
     return replace(table, columns=tuple(s for s in table.columns if s not in same)), lines
 
 
+def _value(column: DisplayColumn, width: int | None) -> str:
+    # The column's name and its first cell.
+    return f"{column.name} {_short(column.cells[0].strip(), width)} {column.unit}".strip()
+
+
 def _short(text: str, width: int | None) -> str:
     return text if width is None else shorten_name(text, max(_SHORTEST, 3 * width // 4))
 
@@ -419,7 +424,10 @@ def _short(text: str, width: int | None) -> str:
 def _left_out_lines(
     table: DisplayTable, left_out: Sequence[DisplayColumn], width: int | None
 ) -> Iterator[Line]:
-    if left_out:
+    if left_out and len(left_out[0].cells) == 1:
+        # A single row goes on below: its values take hardly more room than the names of their columns.
+        yield f"also: {', '.join(_value(shown, width) for shown in left_out)}", "dim"
+    elif left_out:
         names = ", ".join(shown.header for shown in left_out)
         yield f"not shown in {width} columns: {names}; --wide shows them", "dim"
     if nowhere := display.unrecorded_columns(table.unrecorded):
