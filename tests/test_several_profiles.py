@@ -143,6 +143,7 @@ def test_ranks_and_others_are_compared_as_in_a_store(fused: Path, tmp_path: Path
 
 
 @real
+@pytest.mark.slow
 def test_kernels_of_all_ranks_of_a_fused_trace() -> None:
     path = DEFECTS / "amd+HPCTrainingExamples__merged_all_events.json.gz"
     (report,) = api.report_on(path, ["overview"])

@@ -259,7 +259,7 @@ def cut_notes(*rows: Row, report: str = "overview", **part: Any) -> list[str]:
 def test_a_time_beyond_the_recording_is_cut_to_it(time: Any, expected: Any, note: list[str]) -> None:
     """It is from 0, where the first step begins, to 320, where the last kernel ends."""
     assert window(*EXAMPLE, time=time) == expected
-    for report in ("overview", "kernels", "ranges", "summary", "cuda_api_sum"):
+    for report in ("overview", "cuda_api_sum"):
         assert cut_notes(*EXAMPLE, report=report, time=time) == note
     assert ("time" in described(*EXAMPLE, time=time)) == bool(note)
 
@@ -560,10 +560,9 @@ def test_rows_of_a_kind_are_left_out(
     ({"ranks": (0,)}, "no rank 0"), ({"threads": (7,)}, "no thread 7"),
     ({"name": "("}, "not a regular expression"), ({"ranks": (4,), "processes": (2,)}, "empty"),
 ])  # fmt: skip
-@pytest.mark.parametrize("report", ["overview", "processes", "cuda_api_sum"])
-def test_what_the_profile_does_not_have(part: dict[str, Any], message: str, report: str) -> None:
+def test_what_the_profile_does_not_have(part: dict[str, Any], message: str) -> None:
     with opened(*SEVERAL, **RANKS) as profile, pytest.raises(UsageError, match=message) as caught:
-        profile.report(report, slice=Slice(**part))
+        profile.report("processes", slice=Slice(**part))
     assert caught.value.hint
     assert "thread" not in part or caught.value.hint == "There are: 11, 12, 21"
 
