@@ -11,7 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import FIXTURES, REAL, claimed_by, event_rows, few, import_file, name_of, real, small_rows
+from conftest import (
+    FIXTURES,
+    REAL,
+    claimed_by,
+    event_rows,
+    few,
+    import_file,
+    name_of,
+    real,
+    small_rows,
+)
 from fixtures_ncu import GPU, LOG, PID, SAXPY, TINY, details
 from importing import counts, imported, notes, refusal
 
