@@ -146,7 +146,7 @@ PINNED = "HtoD Pageable Device → HtoD Pinned Device"
 
 @pytest.mark.parametrize(
     ("other", "expected"),
-    [
+    few([
         # As many bytes, in less time; in half the time; in 4 % more time; of 1 % more bytes; once more.
         ([("Pinned", 1000, 20)] * 10, {BYTES: "within", COPY_TIME: "within", COPIES: "within"}),
         ([("Pinned", 1000, 10)] * 10, {BYTES: "within", COPY_TIME: "within", COPIES: "within"}),
@@ -160,8 +160,7 @@ PINNED = "HtoD Pageable Device → HtoD Pinned Device"
          {BYTES: "within", COPY_TIME: "within", COPIES: "within"}),
         ([("Pageable", 1000, 20), *[("Pinned", 1120, 20)] * 9],
          {BYTES: "exceeded", COPY_TIME: "within", COPIES: "within"}),
-    ],
-    ids=["as fast", "faster", "slower", "larger", "more", "nine of ten", "half", "nine and larger"],
+    ], 5),
 )  # fmt: skip
 def test_pinned_for_pageable(
     other: list[tuple[str, int, int]], expected: dict[str, str], tmp_path: Path
@@ -227,7 +226,7 @@ FUSED_FROM = {"relu": (2, 50), "softmax": (2, 100)}
 
 @pytest.mark.parametrize(
     ("other", "state", "exceeding"),
-    [
+    few([
         # Four launches of 300 us together became one, or two, of 300 or of 310 us; or three, or four.
         ({"gemm_fused": (1, 300)}, "within", None),
         ({"gemm_fused": (2, 150)}, "within", None),
@@ -240,7 +239,7 @@ FUSED_FROM = {"relu": (2, 50), "softmax": (2, 100)}
         # Of those fused some are left: what is gone alone counts.
         ({"softmax": (2, 100), "gemm_fused": (1, 100)}, "within", None),
         ({"softmax": (2, 100), "gemm_fused": (2, 50)}, "exceeded", "gemm_fused: +1.00 ms"),
-    ],
+    ], 5),
 )
 def test_kernels_that_are_fused_into_one_of_another_category(
     other: dict[str, tuple[int, int]], state: str, exceeding: str | None, tmp_path: Path
@@ -263,7 +262,8 @@ def test_communication_is_fused_with_nothing_that_computes(tmp_path: Path) -> No
     assert api_said.exit_status == 4
 
 
-@pytest.mark.parametrize(("base", "other", "annotated"), [(2, 5, True), (5, 2, False), (1, 3, False)])
+@pytest.mark.parametrize(("base", "other", "annotated"), few([
+    (1, 3, True), (5, 2, True), (3, 1, False), (2, 5, False)], 2))  # fmt: skip
 def test_sides_of_unequal_numbers_of_runs(
     base: int, other: int, annotated: bool, tmp_path: Path
 ) -> None:

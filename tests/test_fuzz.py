@@ -50,8 +50,8 @@ TURNS = [
 def test_damaged_files_are_refused_in_words_or_accounted_for(importer: str, first: int) -> None:
     for number in range(first, first + AT_ONCE):
         damaged = case(importer, SEED, number, real=False)
-        # Of the files of `make test` one is asked for everything, which takes three times as long.
-        everything = number == first and (first > 0 or importer == "nsys_sqlite")
+        # Of the files of `make test` one is asked for everything, which takes four times as long.
+        everything = number == first and (first > 0 or importer == "rocprof")
         looked = look(damaged, everything=everything)
         told = "\n".join(f"{one.promise}: {one.detail}" for one in looked.findings)
         assert not looked.findings, f"{damaged.key} {damaged.name} {damaged.done}\n{told}"

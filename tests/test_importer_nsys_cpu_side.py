@@ -296,7 +296,7 @@ def test_green_contexts_and_priorities(imported: OpenIt, age: str) -> None:
 
 @pytest.mark.parametrize(
     ("age", "include"),
-    by_turns(AGES, [(), tuple(EVERYTHING)], 2),
+    by_turns(AGES, [(), tuple(EVERYTHING)], 4),
     ids=lambda each: each if isinstance(each, str) else str(len(each)),
 )
 def test_in_place_it_is_the_same(imported: OpenIt, age: str, include: tuple[str, ...]) -> None:

@@ -108,9 +108,9 @@ with processes.Processes(2, partial, pieces.pid_then_long) as some:
             assert not pieces.running({int(mark.read_text())})
 
     def test_an_item_that_kills_its_process_is_lost_and_no_other(self) -> None:
-        with Processes[int, int](4, partial, pieces.killed_by_sevens) as processes:
-            found = list(processes.map(range(40), lost=lambda item: -item - 100))
-        assert found == [-i - 100 if i % 7 == 0 else i for i in range(40)]
+        with Processes[int, int](2, partial, pieces.killed_by_sevens) as processes:
+            found = list(processes.map(range(12), lost=lambda item: -item - 100))
+        assert found == [-i - 100 if i % 7 == 0 else i for i in range(12)]
 
     def test_without_a_stand_in_a_killed_process_is_an_error(self) -> None:
         with (
