@@ -54,16 +54,16 @@ def two_percent(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
 
 
 def test_with_known_noise_the_answer_is_slower(two_percent: tuple[str, str]) -> None:
-    assert api.compare(*two_percent, run_noise="0.3%").answer.startswith("slower")
+    assert api.compare(*two_percent, ["steps"], run_noise="0.3%").answer.startswith("slower")
 
 
 def test_by_default_it_is_said_which_noise_would_have_to_be_ruled_out(
     two_percent: tuple[str, str], tmp_path: Path
 ) -> None:
-    answer = api.compare(*two_percent).answer
+    answer = api.compare(*two_percent, ["steps"]).answer
     assert answer.startswith("inconclusive")
     noise = float(answer.partition("run-to-run noise of ")[2].partition(" %")[0])
     # At what is said it is found, and not with a little more.
-    assert api.compare(*two_percent, run_noise=f"{noise}%").answer.startswith("slower")
-    more = api.compare(*two_percent, run_noise=f"{noise + 0.02:.2f}%").answer
+    assert api.compare(*two_percent, ["steps"], run_noise=f"{noise}%").answer.startswith("slower")
+    more = api.compare(*two_percent, ["steps"], run_noise=f"{noise + 0.02:.2f}%").answer
     assert more.startswith("inconclusive")
