@@ -142,8 +142,9 @@ def test_a_program_is_profiled_whatever_the_limit_of_memory(folder: Path) -> Non
 # -- names
 
 
-@pytest.mark.parametrize("words", [("import",), ("export", "--to", "chrome"), ("report",), ("info",)],
-                         ids=lambda words: words[0])  # fmt: skip
+@pytest.mark.parametrize(("words",), few([
+    (("import",),), (("export", "--to", "chrome"),), (("report", "kernels"),), (("info",),),
+], 2))  # fmt: skip
 def test_no_name_of_a_file_steers_a_terminal(folder: Path, words: tuple[str, ...]) -> None:
     (folder / "report1.sqlite").rename(folder / NASTY)
     (folder / "bad\x1b[2J.sqlite").write_text("no profile")

@@ -134,7 +134,7 @@ def evil(source: sqlite3.Connection, tmp_path: Path) -> Path:
         (("sql", "job.db", "select value from name"),),
         (("runs", "job.db"),),
         (("export", "job.db", "--to", "chrome", "-o", "out.json"),),
-    ], 4),
+    ], 3),
     ids=lambda words: " ".join(words[::2])[:40],
 )  # fmt: skip
 def test_no_name_in_a_profile_steers_a_terminal_or_markdown(words: tuple[str, ...], evil: Path) -> None:
