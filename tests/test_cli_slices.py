@@ -237,11 +237,6 @@ def test_options_of_a_report(spec: str, name: str, options: dict[str, object]) -
     assert (found.name, found.options, found.text) == (name, options, spec)
 
 
-def test_older_names_of_reports() -> None:
-    found = parse_spec("gpukernsum:base")
-    assert (found.name, found.text) == ("cuda_gpu_kern_sum", "cuda_gpu_kern_sum:base")
-
-
 @pytest.mark.parametrize(("spec", "words"), [
     ("kernel", ["no report 'kernel'", "kernels", "--list"]),
     ("", ["no report ''"]),
@@ -335,15 +330,6 @@ def test_the_list_is_what_reports_answer(target: Path) -> None:
     found = {name: "yes" if answer.table is not None else "no"
              for name, answer in zip(said, answers, strict=True)}  # fmt: skip
     assert {name for name in said if said[name] != found[name]} <= IN_WORDS
-
-
-def test_some_of_the_list(folder: Path) -> None:
-    found = told(
-        run("report", "report1.sqlite", "kernels", "gpukernsum", "--list", "-f", "json", cwd=folder)
-    )
-    assert [row["report"] for row in found["rows"]] == ["kernels", "cuda_gpu_kern_sum"]
-    failed(run("report", "report1.sqlite", "kernel", "--list", cwd=folder), "no report 'kernel'")
-    assert run("report", "nowhere.sqlite", "--list", cwd=folder).status == 3
 
 
 def test_report_on_nothing(folder: Path) -> None:

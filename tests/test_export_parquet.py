@@ -158,14 +158,6 @@ def test_arrow_files_hold_what_the_store_holds(path: Path, tmp_path: Path) -> No
     assert exported(tmp_path / "out", "arrow") == stored(tmp_path / "job.db")
 
 
-def test_two_gpus_per_process(tmp_path: Path) -> None:
-    write(tmp_path / "s.db", Kernel(0, 10, 1), Kernel(0, 20, 2, device=1), Call(0, 5, 1))
-    export_profiles(tmp_path / "s.db", "parquet", tmp_path / "out")
-    rows = opened(tmp_path / "out", "kernel").to_pylist()
-    assert [(r["pid"], r["device_id"], r["dur_ns"]) for r in rows] == [(1, 0, 10), (1, 1, 20)]
-    assert opened(tmp_path / "out", "device").column("device_id").to_pylist() == [0, 1]
-
-
 @pytest.mark.parametrize("path", few([*PER_SOURCE, *sorted(ODD.glob("*cells.sqlite")), TWO_GPUS,
                                       ODD / "zero-times.sqlite", ODD / "odd-durations.sqlite",
                                       NSYS / "cpu_side-3.28.1.sqlite"], 1), ids=name_of)  # fmt: skip
@@ -452,11 +444,6 @@ def test_several_profiles_are_cut_by_run_and_rank(partitioned: Path) -> None:
     assert files_of(partitioned / "process") == [
         f"run={label}/part-{number}.parquet" for number, label in enumerate(labels, 1)
     ]
-
-
-def test_partitions_hold_what_the_store_holds(ranks: Path, tmp_path: Path) -> None:
-    export_profiles(ranks, "parquet", tmp_path / "out", names=False)
-    assert partitions(tmp_path / "out") == stored(ranks)
 
 
 def test_some_profiles_of_a_store(ranks: Path, tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import sqlite3
 import tempfile
 import time
@@ -235,14 +234,6 @@ def test_what_is_broken_is_found(what: str, monkeypatch: pytest.MonkeyPatch) -> 
     assert {one.promise for one in looked.findings} == promises
 
 
-def test_an_event_that_is_missing_without_a_note_is_found() -> None:
-    whole_one = _whole("kineto-byte", "basic-2.13.json")
-    trace = json.loads(whole_one.content)
-    trace["traceEvents"].remove(next(e for e in trace["traceEvents"] if e.get("cat") == "kernel"))
-    fewer = dataclasses.replace(whole_one, content=json.dumps(trace).encode())
-    assert _promises(fewer) == {"nothing is lost without a word"}
-
-
 def test_other_rows_of_a_cut_file_are_found() -> None:
     """So that the cuts can fail: rows of another file, and a trace that ends early with its brackets."""
     database = _whole("nsys_sqlite-cut", BASIC)
@@ -267,11 +258,6 @@ def _printed_otherwise(old: str, new: str) -> Case:
 
 def test_a_number_that_is_misread_is_found() -> None:
     assert MISREAD in _promises(_printed_otherwise("122\u00a0052", "122\u00a0952"))
-
-
-def test_a_printed_row_that_is_missing_without_a_note_is_found() -> None:
-    row = next(r for r in case("printed", SEED, 3).content.decode().splitlines() if "gemm" in r)
-    assert "nothing is lost without a word" in _promises(_printed_otherwise(f"{row}\n", ""))
 
 
 def test_kernels_that_are_lost_are_found() -> None:

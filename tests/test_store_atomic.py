@@ -393,16 +393,6 @@ def test_two_imports_make_the_same_new_store(worker: Worker, tmp_path: Path) -> 
     assert names(tmp_path) == ["store.db"]
 
 
-def test_two_imports_of_one_process_make_the_same_new_store(tmp_path: Path) -> None:
-    store = tmp_path / "store.db"
-    with pytest.raises(UsageError), writing(store) as outer:
-        add(outer, BASIC, identity="outer")
-        with writing(store) as inner:
-            add(inner, OTHER, identity="inner")
-    assert_sound(store, ["inner"])
-    assert names(tmp_path) == ["store.db"]
-
-
 HOLD = """
 import sqlite3, sys
 connection = sqlite3.connect(sys.argv[1], isolation_level=None)

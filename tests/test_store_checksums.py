@@ -279,12 +279,6 @@ def test_an_older_store_and_a_killed_import_have_none(store: Path, tmp_path: Pat
     assert store.read_bytes() != before
 
 
-def test_the_same_again_writes_nothing(store: Path) -> None:
-    before = store.read_bytes()
-    api.import_files([BASIC], store)
-    assert store.read_bytes() == before
-
-
 def test_what_is_no_store_is_refused(store: Path, tmp_path: Path) -> None:
     for target in (BASIC, f"{store}@1", tmp_path):
         outcome = run("info", target, "--check", cwd=tmp_path)

@@ -138,11 +138,6 @@ with Processes(2, partial, pieces.noisy) as some:
         closed = ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", sys.executable, "-c", code]
         assert subprocess.run(closed, check=False, timeout=60).returncode == 6
 
-    def test_none_is_left_running(self) -> None:
-        with Processes[int, int](2, partial, pieces.pid) as processes:
-            pids = set(processes.map(range(6)))
-        assert not pieces.running(pids)
-
 
 @pytest.mark.parametrize("count", [1, 2])
 class TestOnThisMachine:
@@ -174,10 +169,6 @@ class TestOnThisMachine:
             assert [next(results), next(results)] == [6, 7]
             with pytest.raises(InputError):
                 next(results)
-
-    def test_the_count_is_known(self, count: int) -> None:
-        with workers(count=count) as some:
-            assert some.count == count
 
 
 def test_alone_is_this_process() -> None:
