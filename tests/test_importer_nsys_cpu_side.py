@@ -645,7 +645,7 @@ def test_what_a_table_of_cpus_may_lack(
     assert having[0] == (0 if "DROP" in sql else having[1] - 1)
 
 
-@pytest.mark.parametrize("sql", few(DAMAGE, 3))
+@pytest.mark.parametrize("sql", few(DAMAGE, 2))
 def test_damaged_cells(imported: OpenIt, changed: Changed, sql: str) -> None:
     """A row that cannot be placed is left out, another cell is null; each with a note of its fact."""
     table, lost, column = DAMAGE[sql]

@@ -216,7 +216,7 @@ def test_a_label_that_is_no_text_any_more_is_shown(store: Path) -> None:
     assert run("runs", store, cwd=store.parent).status == 0
 
 
-@pytest.mark.parametrize("version", range(2, 8))
+@pytest.mark.parametrize("version", few(range(2, 8), 3))
 def test_a_wrong_version_makes_no_older_store(store: Path, version: int) -> None:
     content = bytearray(store.read_bytes())
     content[63] = version
@@ -381,7 +381,7 @@ def sum_of(made: Table, first: int, last: int) -> tuple[int, int]:
         return page_reader.checksums(file.fileno(), root, [(first, last)])[0]
 
 
-@examples(200)
+@examples(100)
 @given(
     rows=rows_of_table, sizes=st.tuples(*[st.sampled_from([512, 1024, 4096, 65_536])] * 2),
     cut=st.integers(1, 120), change=st.integers(0, 119), deleted=st.sets(st.integers(200, 260)),

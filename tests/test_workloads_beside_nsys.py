@@ -101,7 +101,7 @@ def rows_of(store: Path, source: Source, table: str, as_both: Callable[[str, Row
     return Counter(tuple(row[name] or None for name in source.columns[table]) for row in both)
 
 
-@pytest.mark.parametrize(("source", "name", "workload"), few(CASES, 6))
+@pytest.mark.parametrize(("source", "name", "workload"), few(CASES, 4))
 def test_rows_are_those_of_the_export_of_nsys(
     source: Source, name: str, workload: str, shelf: Shelf, tmp_path: Path
 ) -> None:
