@@ -100,8 +100,12 @@ def test_what_reports_declare_does_not_grow(declared: Any) -> None:
 
 
 def test_functions_have_few_parameters() -> None:
+    # To parse all modules takes long; what has as few commas has as few parameters.
+    many = [name for name, text in MODULES.items() if name != COMMANDS
+            and any(given.count(",") >= MOST_PARAMETERS
+                    for given in re.findall(r"\bdef \w+\((.*?)\) ->", text, re.DOTALL))]  # fmt: skip
     found = {f"{name}:{each.name}": parameters(each)
-             for name, text in MODULES.items() if name != COMMANDS for each in ast.walk(ast.parse(text))
+             for name in many for each in ast.walk(ast.parse(MODULES[name]))
              if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef))}  # fmt: skip
     assert {name: given for name, given in found.items() if len(given) > MOST_PARAMETERS} == {}
 

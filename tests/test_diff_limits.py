@@ -52,7 +52,7 @@ def repeats(folder: Path, name: str, late_ns: int = 0) -> str:
 
 
 def told(base: Path | str, other: Path | str, *limits: str) -> dict[str, str]:
-    found = api.compare(base, other, fail_on=limits).reports[-1]
+    found = api.compare(base, other, ["overview"], fail_on=limits).reports[-1]
     return {row["limit"]: row["state"] for row in found.rows()}
 
 
@@ -138,7 +138,8 @@ def test_an_empty_side_is_named(tmp_path: Path) -> None:
     base, other = recorded(tmp_path, "base"), tmp_path / "other.sqlite"
     empty = training(lambda e: replace(e, kernels=(), memcpys=()))
     write_nsys(empty, other, "3.25.0")
-    (row,) = api.compare(base, other, fail_on=["overview.kernel_sum_ns:3%"]).reports[-1].rows()
+    limit = ["overview.kernel_sum_ns:3%"]
+    (row,) = api.compare(base, other, ["overview"], fail_on=limit).reports[-1].rows()
     assert (row["state"], row["reason"]) == (
         "inconclusive", "one side, or a rank of it, has no GPU work")  # fmt: skip
 

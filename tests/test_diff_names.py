@@ -57,7 +57,7 @@ def test_different_names(one: str, other: str) -> None:
     assert kernel_key(one, "signature") != kernel_key(other, "signature")
 
 
-@given(st.text())
+@given(st.text("af<>():, \t\u00e4"))
 @example("void f<int>(int) ")
 def test_exact_is_the_name_itself(name: str) -> None:
     assert kernel_key(name, "exact") == name

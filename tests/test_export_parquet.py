@@ -151,19 +151,11 @@ def summed(folder: Path, table: str, names: list[str]) -> tuple[float, ...]:
     return (rows, *(each for name in names for each in (known[name], left[name])))
 
 
-@pytest.mark.parametrize("path", few(PER_SOURCE, 2), ids=name_of)
+@pytest.mark.parametrize("path", few(PER_SOURCE, 1), ids=name_of)
 def test_arrow_files_hold_what_the_store_holds(path: Path, tmp_path: Path) -> None:
     assert imported(tmp_path / "job.db", path)
     export_profiles(tmp_path / "job.db", "arrow", tmp_path / "out", names=False)
     assert exported(tmp_path / "out", "arrow") == stored(tmp_path / "job.db")
-
-
-def test_two_gpus_per_process(tmp_path: Path) -> None:
-    write(tmp_path / "s.db", Kernel(0, 10, 1), Kernel(0, 20, 2, device=1), Call(0, 5, 1))
-    export_profiles(tmp_path / "s.db", "parquet", tmp_path / "out")
-    rows = opened(tmp_path / "out", "kernel").to_pylist()
-    assert [(r["pid"], r["device_id"], r["dur_ns"]) for r in rows] == [(1, 0, 10), (1, 1, 20)]
-    assert opened(tmp_path / "out", "device").column("device_id").to_pylist() == [0, 1]
 
 
 @pytest.mark.parametrize("path", few([*PER_SOURCE, *sorted(ODD.glob("*cells.sqlite")), TWO_GPUS,
@@ -196,7 +188,7 @@ def test_a_file_in_place_gives_what_its_import_gives(path: Path, tmp_path: Path)
     "CUPTI_ACTIVITY_KIND_KERNEL SET deviceId = 'first' WHERE rowid = 3",
     "CUPTI_ACTIVITY_KIND_KERNEL SET shortName = 'saxpy' WHERE rowid = 3",
     "CUPTI_ACTIVITY_KIND_MEMCPY SET bytes = 1.5 WHERE rowid = 2",
-], 2))  # fmt: skip
+], 1))  # fmt: skip
 @pytest.mark.parametrize("part", few([None, Slice(processes=(4242,))], 1), ids=str)
 def test_a_wrong_cell_in_place_is_left_out_as_in_an_import(
     cell: str, part: Slice | None, tmp_path: Path
@@ -344,7 +336,7 @@ def test_every_column_has_a_comment_and_a_name_of_its_own(path: Path, tmp_path: 
 
 def test_many_names_come_back(tmp_path: Path) -> None:
     """More names than a dictionary page of Parquet holds."""
-    names = [f"kernel {i} " + "x" * 100 for i in range(12_000)]
+    names = [f"kernel {i} " + "x" * 1000 for i in range(1_200)]
     write(tmp_path / "s.db", *(Kernel(i, i + 1, i, name=name) for i, name in enumerate(names)))
     export_profiles(tmp_path / "s.db", "parquet", tmp_path / "out")
     assert opened(tmp_path / "out", "kernel").column("name").to_pylist() == names
@@ -396,7 +388,7 @@ def test_rows_without_place_in_a_slice_are_noted(tmp_path: Path) -> None:
 @pytest.mark.parametrize("part", few([
     Slice(time=(20_000, 90_000)), Slice(devices=(0,)), Slice(range="*", projected=True),
     Slice(name="saxpy"),
-], 2), ids=repr)  # fmt: skip
+], 1), ids=repr)  # fmt: skip
 def test_sums_of_slices_are_the_reports(part: Slice, tmp_path: Path) -> None:
     export_profiles(BASIC, "parquet", tmp_path / "out", slice=part)
     with nsysconv.open(BASIC) as profile:
@@ -454,11 +446,6 @@ def test_several_profiles_are_cut_by_run_and_rank(partitioned: Path) -> None:
     ]
 
 
-def test_partitions_hold_what_the_store_holds(ranks: Path, tmp_path: Path) -> None:
-    export_profiles(ranks, "parquet", tmp_path / "out", names=False)
-    assert partitions(tmp_path / "out") == stored(ranks)
-
-
 def test_some_profiles_of_a_store(ranks: Path, tmp_path: Path) -> None:
     made = export_profiles(f"{ranks}@rank=1", "parquet", tmp_path / "out")
     assert set(opened(made.path, "kernel").column("profile_id").to_pylist()) == {2}
@@ -466,23 +453,23 @@ def test_some_profiles_of_a_store(ranks: Path, tmp_path: Path) -> None:
 
 def test_profiles_without_ranks_are_cut_by_run_only(tmp_path: Path) -> None:
     """All ranks null would leave readers without a type for them."""
-    assert imported(tmp_path / "job.db", *RANKS)
+    for label in ("a", "b"):
+        write(tmp_path / "job.db", Kernel(0, 5), label=label, run=label)
     export_profiles(tmp_path / "job.db", "parquet", tmp_path / "out")
     assert files_of(tmp_path / "out" / "kernel") == [
-        f"run={path.stem}/part-{number}.parquet" for number, path in enumerate(RANKS, 1)]  # fmt: skip
+        "run=a/part-1.parquet", "run=b/part-2.parquet"]  # fmt: skip
 
 
 ODD_RUNS = {"a/b=c%": 0, "größe 1": None, "..": None}
 
 
 def test_a_profile_of_several_ranks_has_none(tmp_path: Path) -> None:
-    assert imported(tmp_path / "job.db", BASIC, TWO_GPUS)
-    with looking(changed(tmp_path / "job.db", "UPDATE process SET rank = pid")) as connection:
-        ((rank,),) = connection.execute("SELECT rank FROM process WHERE profile_id = 1")
+    write(tmp_path / "job.db", Kernel(0, 5), ranks={1: 7}, label="a", run="a")
+    write(tmp_path / "job.db", Kernel(0, 5), Kernel(0, 5, pid=2), ranks={1: 0, 2: 1}, label="b", run="b")
     export_profiles(tmp_path / "job.db", "parquet", tmp_path / "out")
     assert files_of(tmp_path / "out" / "kernel") == [
-        f"run={BASIC.stem}/rank={rank}/part-1.parquet",
-        f"run={TWO_GPUS.stem}/rank=__HIVE_DEFAULT_PARTITION__/part-2.parquet",
+        "run=a/rank=7/part-1.parquet",
+        "run=b/rank=__HIVE_DEFAULT_PARTITION__/part-2.parquet",
     ]
 
 
@@ -490,17 +477,11 @@ def test_a_profile_of_several_ranks_has_none(tmp_path: Path) -> None:
 def odd_labels(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Sums]:
     """Kernels of three runs of odd labels, the first with a rank; and their time by run and rank."""
     folder = tmp_path_factory.mktemp("odd")
-    assert imported(
-        folder / "job.db", *(NSYS / f"basic-3.{i}.sqlite" for i in ("4.0", "7.2", "25.0"))
-    )
+    expected = {}
     for number, (label, rank) in enumerate(ODD_RUNS.items(), 1):
-        changed(folder / "job.db", f"UPDATE run SET label = '{label}' WHERE id = {number}",
-                f"UPDATE process SET rank = {'NULL' if rank is None else rank} "
-                f"WHERE profile_id = {number}")  # fmt: skip
-    with looking(folder / "job.db") as connection:
-        spent = connection.execute(
-            "SELECT count(*), sum(dur_ns) FROM kernel GROUP BY profile_id ORDER BY profile_id")
-        expected = dict(zip(ODD_RUNS.items(), spent.fetchall(), strict=True))
+        ranks = {} if rank is None else {1: rank}
+        write(folder / "job.db", Kernel(0, 5), Kernel(5, 5 + number), label=label, run=label, ranks=ranks)
+        expected[label, rank] = (2, 5 + number)
     made = export_profiles(folder / "job.db", "parquet", folder / "out")
     return made.path / "kernel", expected
 
@@ -539,7 +520,7 @@ def summed_by_others(kernels: Path, *keys: str) -> list[Sums]:
             for each in (rows.fetchall(), sums.rows())]  # fmt: skip
 
 
-@pytest.mark.parametrize("path", few(PER_SOURCE, 2), ids=name_of)
+@pytest.mark.parametrize("path", few(PER_SOURCE, 1), ids=name_of)
 def test_duckdb_and_polars_find_the_sums_of_the_report(path: Path, tmp_path: Path) -> None:
     export_profiles(path, "parquet", tmp_path / "out")
     with nsysconv.open(path) as profile:

@@ -151,7 +151,7 @@ def test_the_stream_whose_work_was_blocked_is_named() -> None:
 
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=name_of)
+@pytest.mark.parametrize("path", few(EXAMPLES, 7), ids=name_of)
 def test_the_time_of_each_finding_is_where_it_says(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -159,7 +159,7 @@ def test_the_time_of_each_finding_is_where_it_says(
 
 
 @real
-@pytest.mark.parametrize("path", [*few(REAL_FILES, 2), *few(REAL_TRACES, 1)], ids=name_of)
+@pytest.mark.parametrize("path", [*few(REAL_FILES, 1), *few(REAL_TRACES, 1)], ids=name_of)
 def test_the_time_of_each_finding_of_a_real_file_is_where_it_says(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

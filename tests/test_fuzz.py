@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import sqlite3
 import tempfile
 import time
@@ -24,7 +23,7 @@ from oracle import look
 from seeds import DAMAGED, EXPORTED, Seed, seeds
 from stored import Stored
 
-from nsysconv import api, schema
+from nsysconv import api, queries, schema
 from nsysconv.errors import InputError, NsysconvError
 from nsysconv.importers import IMPORTERS, kineto, nsys_sqlite, nvprof_log, sqlite_mapping
 from nsysconv.importers.contract import Yes
@@ -50,7 +49,9 @@ TURNS = [
 def test_damaged_files_are_refused_in_words_or_accounted_for(importer: str, first: int) -> None:
     for number in range(first, first + AT_ONCE):
         damaged = case(importer, SEED, number, real=False)
-        looked = look(damaged, everything=number == first)
+        # Of the files of `make test` one is asked for everything, which takes four times as long.
+        everything = number == first and (first > 0 or importer == "rocprof")
+        looked = look(damaged, everything=everything)
         told = "\n".join(f"{one.promise}: {one.detail}" for one in looked.findings)
         assert not looked.findings, f"{damaged.key} {damaged.name} {damaged.done}\n{told}"
 
@@ -75,6 +76,11 @@ OF_REAL = ("kineto-cut", "kineto-byte")
 PLACES_AT_ONCE = 3
 
 
+def _places(first: int) -> range:
+    """Several that follow each other, in `make test` one."""
+    return range(first, first + (PLACES_AT_ONCE if first else 1))
+
+
 def _no_finding(damaged: Case) -> None:
     told = "\n".join(f"{one.promise}: {one.detail}" for one in look(damaged).findings)
     assert not told, f"{damaged.key} {damaged.name} {damaged.done}\n{told}"
@@ -85,7 +91,7 @@ def _no_finding(damaged: Case) -> None:
     for turn in few([(kind, first) for first in range(0, count, PLACES_AT_ONCE)], 1)
 ])  # fmt: skip
 def test_damage_of_one_place_takes_no_row_without_a_word(kind: str, first: int) -> None:
-    for number in range(first, first + PLACES_AT_ONCE):
+    for number in _places(first):
         _no_finding(case(kind, SEED, number, real=False))
 
 
@@ -93,7 +99,7 @@ def test_damage_of_one_place_takes_no_row_without_a_word(kind: str, first: int) 
 @pytest.mark.parametrize("first", few(range(0, 900, PLACES_AT_ONCE), 1))
 @pytest.mark.parametrize("kind", OF_REAL)
 def test_damage_of_one_place_takes_no_row_of_a_real_trace(kind: str, first: int) -> None:
-    for number in range(first, first + PLACES_AT_ONCE):
+    for number in _places(first):
         _no_finding(case(kind, SEED + 1, number))
 
 
@@ -101,7 +107,7 @@ PAGE = 1024
 
 
 @pytest.mark.parametrize("header", one_place.HEADERS)
-@pytest.mark.parametrize("size", [0, 1, 16, 100, PAGE, 20 * PAGE, -PAGE, -1], ids="cut at {}".format)
+@pytest.mark.parametrize("size", [0, 16, PAGE, 20 * PAGE, -1], ids="cut at {}".format)
 def test_a_cut_database_is_refused_or_whole(size: int, header: str) -> None:
     whole_one = _whole("nsys_sqlite-cut", BASIC)
     cut = one_place.database_cut(whole_one.content, size % len(whole_one.content), header)
@@ -136,10 +142,6 @@ def _whole(kind: str, name: str) -> Case:
 
 def _promises(damaged: Case) -> set[str]:
     return {one.promise for one in look(damaged).findings}
-
-
-def test_nothing_is_found_in_a_whole_file() -> None:
-    assert look(_whole("nsys_sqlite", BASIC), everything=True).findings == []
 
 
 def _with(content: bytes, *statements: str) -> Case:
@@ -223,21 +225,13 @@ BROKEN: dict[str, tuple[Any, str, Any, str, set[str]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("what", few(BROKEN, 5))
+@pytest.mark.parametrize("what", few(BROKEN, 3))
 def test_what_is_broken_is_found(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     module, part, instead, name, promises = BROKEN[what]
     monkeypatch.setattr(module, part, instead)
     seconds = 0.5 if instead is _endless else SECONDS
     looked = look(_whole("kineto" if name == TRACE else "nsys_sqlite", name), seconds=seconds)
     assert {one.promise for one in looked.findings} == promises
-
-
-def test_an_event_that_is_missing_without_a_note_is_found() -> None:
-    whole_one = _whole("kineto-byte", "basic-2.13.json")
-    trace = json.loads(whole_one.content)
-    trace["traceEvents"].remove(next(e for e in trace["traceEvents"] if e.get("cat") == "kernel"))
-    fewer = dataclasses.replace(whole_one, content=json.dumps(trace).encode())
-    assert _promises(fewer) == {"nothing is lost without a word"}
 
 
 def test_other_rows_of_a_cut_file_are_found() -> None:
@@ -266,11 +260,6 @@ def test_a_number_that_is_misread_is_found() -> None:
     assert MISREAD in _promises(_printed_otherwise("122\u00a0052", "122\u00a0952"))
 
 
-def test_a_printed_row_that_is_missing_without_a_note_is_found() -> None:
-    row = next(r for r in case("printed", SEED, 3).content.decode().splitlines() if "gemm" in r)
-    assert "nothing is lost without a word" in _promises(_printed_otherwise(f"{row}\n", ""))
-
-
 def test_kernels_that_are_lost_are_found() -> None:
     made = case("names", SEED, 3)
     fewer = _with(made.content, "DELETE FROM CUPTI_ACTIVITY_KIND_KERNEL WHERE rowid = 3").content
@@ -287,6 +276,7 @@ def test_an_export_without_some_kernels_is_found(monkeypatch: pytest.MonkeyPatch
         return dataclasses.replace(made, written=dataclasses.replace(made.written, counts=counts))
 
     monkeypatch.setattr(api, "export_profiles", less)
+    monkeypatch.setattr(queries, "REPORTS", ("kernels",))
     turn = 4 * (1 + oracle.WAYS[1:].index("parquet"))
     damaged = dataclasses.replace(_whole("nsys_sqlite", BASIC), key=f"nsys_sqlite:0:{turn}")
     found = {one.promise for one in look(damaged, everything=True).findings}

@@ -134,7 +134,7 @@ def evil(source: sqlite3.Connection, tmp_path: Path) -> Path:
         (("sql", "job.db", "select value from name"),),
         (("runs", "job.db"),),
         (("export", "job.db", "--to", "chrome", "-o", "out.json"),),
-    ], 4),
+    ], 3),
     ids=lambda words: " ".join(words[::2])[:40],
 )  # fmt: skip
 def test_no_name_in_a_profile_steers_a_terminal_or_markdown(words: tuple[str, ...], evil: Path) -> None:
@@ -175,7 +175,7 @@ def test_visible_spells_out_what_cannot_be_printed_and_nothing_else(text: str) -
 
 
 def _refused_in_little_memory(tmp_path: Path, text: Iterable[bytes]) -> None:
-    with gzip.open(tmp_path / "bomb.json.gz", "wb") as file:
+    with gzip.open(tmp_path / "bomb.json.gz", "wb", compresslevel=1) as file:
         file.write(b'{"schemaVersion": 1, "traceEvents": [')
         file.writelines(text)
     line = 'ulimit -v 2500000; exec "$0" -m nsysconv report bomb.json.gz'

@@ -296,7 +296,7 @@ def test_green_contexts_and_priorities(imported: OpenIt, age: str) -> None:
 
 @pytest.mark.parametrize(
     ("age", "include"),
-    by_turns(AGES, [(), tuple(EVERYTHING)], 2),
+    by_turns(AGES, [(), tuple(EVERYTHING)], 4),
     ids=lambda each: each if isinstance(each, str) else str(len(each)),
 )
 def test_in_place_it_is_the_same(imported: OpenIt, age: str, include: tuple[str, ...]) -> None:
@@ -470,7 +470,7 @@ UNBALANCED = {
 }
 
 
-@pytest.mark.parametrize("what", UNBALANCED)
+@pytest.mark.parametrize("what", few(UNBALANCED, 3))
 def test_memory_in_use_is_not_told_where_it_does_not_add_up(
     imported: OpenIt, changed: Changed, what: str
 ) -> None:
@@ -645,7 +645,7 @@ def test_what_a_table_of_cpus_may_lack(
     assert having[0] == (0 if "DROP" in sql else having[1] - 1)
 
 
-@pytest.mark.parametrize("sql", few(DAMAGE, 3))
+@pytest.mark.parametrize("sql", few(DAMAGE, 2))
 def test_damaged_cells(imported: OpenIt, changed: Changed, sql: str) -> None:
     """A row that cannot be placed is left out, another cell is null; each with a note of its fact."""
     table, lost, column = DAMAGE[sql]

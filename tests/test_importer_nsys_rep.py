@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import random
-import shlex
 import sqlite3
-import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from conftest import CHILD_ENVIRONMENT, NSYS, examples
+from conftest import NSYS, examples
+from golden_cases import run
 from hypothesis import given
 from hypothesis import strategies as st
 from write_nsys_rep import write_report
@@ -324,12 +322,14 @@ def test_texts_of_an_arrow_table_are_those_of_the_buffer() -> None:
 def test_tables_that_cannot_be_written_are_no_fault_of_the_report(
     words: list[str], said: str, report: Path
 ) -> None:
-    command = shlex.join([sys.executable, "-m", "nsysconv", *words])
-    done = subprocess.run(
-        ["sh", "-c", f"ulimit -f 100; exec {command}"], cwd=report.parent, env=CHILD_ENVIRONMENT,
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode not in (0, 70)
-    assert said in done.stderr
-    assert "a limit on file size" in done.stderr
+    resource = pytest.importorskip("resource")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (51_200, before[1]))
+    try:
+        done = run(*words, cwd=report.parent)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert done.status not in (0, 70)
+    assert said in done.err
+    assert "a limit on file size" in done.err
     assert {path.name for path in report.parent.iterdir()} == {"run.nsys-rep"}

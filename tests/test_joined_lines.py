@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import FIXTURES, REAL, examples, real
+from conftest import FIXTURES, REAL, examples, few, real
 from golden_cases import run
 from hypothesis import given
 from hypothesis import strategies as st
@@ -227,12 +227,12 @@ def test_no_file_is_the_same_as_two(files: set[str], others: set[str]) -> None:
 
 
 @real
-@pytest.mark.parametrize(("name", "by", "file", "first", "function", "line"), [
+@pytest.mark.parametrize(("name", "by", "file", "first", "function", "line"), few([
     ("kineto/IBM+kineto-spyre__worker0.1623212756351.pt.trace.json.gz", "operators:by=stack",
      "/x/resnet50_profiler_api.py", 1, "<module>", 46),
     ("kineto/AMD-AGI+TraceLens__eager_trace.json.gz", "operators:by=stack:functions",
      "/x/site-packages/vllm/model_executor/layers/utils.py", 99, "default_unquantized_gemm", 105),
-], ids=["running", "first"])  # fmt: skip
+], 1))  # fmt: skip
 def test_real_traces_have_what_their_stacks_add_up_to(
     name: str, by: str, file: str, first: int, function: str, line: int, tmp_path: Path
 ) -> None:

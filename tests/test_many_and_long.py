@@ -8,6 +8,7 @@ import io
 import json
 import time
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,8 @@ from nsysconv.names import WHOLE, without_parameters
 from nsysconv.render import csv as csv_format
 from nsysconv.render.contract import Options
 from nsysconv.report import MISSING, Column, Unit, build_table, concatenated, report_table
+from nsysconv.store import read
+from nsysconv.timeline import kernel_categories
 from nsysconv.timeline.kernel_categories import rules
 
 LONG = 200_000
@@ -38,9 +41,9 @@ def report(names: list[str | None]) -> Section:
 
 @pytest.fixture(scope="module")
 def few_long_names(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A thousand kernels with two names."""
+    """A hundred kernels with two names."""
     path = tmp_path_factory.mktemp("names") / "long.sqlite"
-    path.write_bytes(nsys_export([Work("xy"[n % 2] * LONG) for n in range(1000)], "").content)
+    path.write_bytes(nsys_export([Work("xy"[n % 2] * LONG) for n in range(100)], "").content)
     return path
 
 
@@ -48,10 +51,10 @@ def test_a_name_is_in_memory_once(few_long_names: Path) -> None:
     with nsysconv.open(few_long_names) as profile:
         found = profile.report("cuda_gpu_trace")
     assert found.table is not None
-    assert found.table.num_rows == 1000
+    assert found.table.num_rows == 100
     assert found.table.nbytes < 4 * LONG
     rows = [row["name"] for row in found.rows()]
-    assert rows == ["xy"[n % 2] * LONG for n in range(1000)]
+    assert rows == ["xy"[n % 2] * LONG for n in range(100)]
     assert len(set(map(id, rows))) == 2
 
 
@@ -106,7 +109,7 @@ def test_a_page_of_many_devices_has_fewer_bins(tmp_path: Path) -> None:
     assert named.row_count == 250 * 201
 
 
-# -- names by the ten thousand
+# -- names by the thousand
 
 # What a kernel's name is made of, and what means something in a regular expression or at its border.
 PIECES = (
@@ -117,8 +120,19 @@ PIECES = (
 WORDS = st.lists(st.sampled_from(PIECES), max_size=8).map("".join)
 
 
+MANY = 1_000
+
+
+@pytest.fixture(autouse=True, scope="module")
+def many() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernel_categories, "_MANY", MANY)
+        patch.setattr(read, "_MANY_NAMES", MANY)
+        yield
+
+
 def _in_numbers(names: list[str]) -> list[str]:
-    return [*names, *(f"{name}{number}" for number in range(10_000 // len(names) + 1) for name in names)]
+    return [*names, *(f"{name}{number}" for number in range(MANY // len(names) + 1) for name in names)]
 
 
 @given(st.lists(WORDS, min_size=1, max_size=300))
@@ -161,7 +175,7 @@ def test_parameters_end_a_name(name: str) -> None:
 
 def test_names_are_found_one_by_one_and_all_at_once(tmp_path: Path) -> None:
     path = tmp_path / "many.sqlite"
-    path.write_bytes(nsys_export([Work(f"kernel_{n}") for n in range(6_000)], "").content)
+    path.write_bytes(nsys_export([Work(f"kernel_{n}") for n in range(2 * MANY)], "").content)
     nsysconv.import_files([path], tmp_path / "job.db")
     for target in (path, tmp_path / "job.db"):
         with nsysconv.open(target) as profile:
@@ -171,8 +185,8 @@ def test_names_are_found_one_by_one_and_all_at_once(tmp_path: Path) -> None:
             assert every[-5] == few[-5] == "[name -5]"
             assert every[MISSING] == few[MISSING] == "[no name]"
             assert [every[i] for i in ids[:3].tolist()] == [few[i] for i in ids[:3].tolist()]
-            assert {every[i] for i in ids.tolist()} == {f"kernel_{n}" for n in range(6_000)}
-            assert len(profile.report("kernels").rows()) == 6_000
+            assert {every[i] for i in ids.tolist()} == {f"kernel_{n}" for n in range(2 * MANY)}
+            assert len(profile.report("kernels").rows()) == 2 * MANY
 
 
 # -- what is written is bounded, and the same each time
@@ -188,8 +202,8 @@ def _chrome(source: Path, path: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("works", [
-    [Work("x" * 50_000)] * 100,
-    [Work(f"{n:03}" + "y" * 20_000) for n in range(30)] * 5,
+    [Work("x" * 50_000)] * 20,
+    [Work(f"{n:03}" + "y" * 20_000) for n in range(30)] * 2,
 ], ids=["one", "several"])  # fmt: skip
 def test_trace_has_a_long_name_once(works: list[Work], tmp_path: Path) -> None:
     source = tmp_path / "long.sqlite"

@@ -136,7 +136,8 @@ def test_sizes_that_ranks_have_unlike_are_the_largest(sizes: tuple[int, int]) ->
     assert picked(one(*ranks), "bytes", "kernel_count") == (2800, 2)
 
 
-@pytest.mark.parametrize(("does", "given", "gotten", "elements"), [
+SIZES = [
+    # What was done, elements taken and given on a rank, and those that count.
     ("allreduce", 100, 100, 100),
     ("_allgather_base", 100, 400, 400), ("_allgather_base", 100, 100, 400),
     ("_allgather_base", 100, None, 400),
@@ -145,26 +146,30 @@ def test_sizes_that_ranks_have_unlike_are_the_largest(sizes: tuple[int, int]) ->
     ("all_to_all", 400, 400, 400), ("all_to_allv", 300, 500, 300), ("all_to_allv", None, 500, None),
     ("broadcast", 100, 100, 100), ("send", 100, 100, 100), ("recv", None, 100, 100),
     ("gather", 100, 400, 400), ("scatter", 400, 100, 400), ("allreduce", None, None, None),
-])  # fmt: skip
-def test_size_of_an_operation(
-    does: str, given: int | None, gotten: int | None, elements: int | None
-) -> None:
-    """Of four ranks, two bytes each. In place, both sides of an all-gather may be the part."""
-    (row,) = answers("collectives", Collective(0, 10, does, "0", 1, dtype="BFloat16", group_size=4,
-                                               in_elements=given, out_elements=gotten))  # fmt: skip
-    assert row["bytes"] == (None if elements is None else 2 * elements)
-
-
-@pytest.mark.parametrize(("does", "given", "gotten", "size"), [
+]  # fmt: skip
+SIZES_IN_BYTES = [
     ("allreduce", 100, 100, 100), ("allgather", 100, None, 400), ("reduce_scatter", None, 100, 400),
     ("sendrecv", 100, 300, 300), ("allreduce", None, None, None),
-])  # fmt: skip
-def test_sizes_may_be_recorded_in_bytes(
-    does: str, given: int | None, gotten: int | None, size: int | None
-) -> None:
-    (row,) = answers("collectives", Collective(0, 10, does, "0", 1, group_size=4, in_bytes=given,
-                                               out_bytes=gotten))  # fmt: skip
-    assert row["bytes"] == size
+]  # fmt: skip
+
+
+def test_size_of_an_operation() -> None:
+    """Of four ranks, two bytes each, in groups of their own. In place, both sides of an all-gather may
+    be the part.
+    """
+    rows = [Collective(0, 10, does, str(n), 1, dtype="BFloat16", group_size=4, in_elements=given,
+                       out_elements=gotten)
+            for n, (does, given, gotten, _) in enumerate(SIZES)]  # fmt: skip
+    found = {row["group"]: row["bytes"] for row in answers("collectives", *rows)}
+    assert found == {str(n): None if elements is None else 2 * elements
+                     for n, (*_, elements) in enumerate(SIZES)}  # fmt: skip
+
+
+def test_sizes_may_be_recorded_in_bytes() -> None:
+    rows = [Collective(0, 10, does, str(n), 1, group_size=4, in_bytes=given, out_bytes=gotten)
+            for n, (does, given, gotten, _) in enumerate(SIZES_IN_BYTES)]  # fmt: skip
+    found = {row["group"]: row["bytes"] for row in answers("collectives", *rows)}
+    assert found == {str(n): size for n, (*_, size) in enumerate(SIZES_IN_BYTES)}
 
 
 def test_elements_of_a_type_go_before_bytes() -> None:

@@ -22,6 +22,7 @@ from conftest import (
     few,
     name_of,
     real,
+    with_slow,
 )
 from findings_cases import Case, parse, stored
 from one_answer import EXAMPLES as SOURCES
@@ -87,7 +88,12 @@ def test_an_example_of_the_documentation(lines: str) -> None:
     assert row["value"] > row["threshold"]
 
 
-@pytest.mark.parametrize("case", few(CASES, len(CASES) // 2), ids=lambda case: case["name"])
+# The first of each rule.
+FIRST = {parse(case["lines"]).rule: case["name"] for case in reversed(CASES)}.values()
+
+
+@pytest.mark.parametrize("case", with_slow((case, case["name"] in FIRST) for case in CASES),
+                         ids=lambda case: case["name"])  # fmt: skip
 def test_what_nearly_has_it_or_cannot_be_seen(case: dict[str, str]) -> None:
     parsed = parse(case["lines"])
     report = ask(parsed)
@@ -501,7 +507,7 @@ def test_where_all_kernels_communicate_none_takes_most(by_totals: bool) -> None:
 
 
 @real
-@pytest.mark.parametrize("label", few(LABELS, 4), ids=lambda label: str(label["path"])[:60])
+@pytest.mark.parametrize("label", few(LABELS, 2), ids=lambda label: str(label["path"])[:60])
 def test_labeled_files(label: dict[str, Any]) -> None:
     rules = score_findings.found_in(label, REAL)
     assert not set(label["forbidden"]) & set(rules)
@@ -588,14 +594,14 @@ def test_the_classes_of_every_rule_are_known() -> None:
     assert CLASSES_OF.keys() == savings - {"rank_imbalance", "stragglers", "collective_wait"}
 
 
-@pytest.mark.parametrize("path", [*few(NSYS_FILES, 5), *SOURCES], ids=name_of)
+@pytest.mark.parametrize("path", [*few(NSYS_FILES, 3), *few(SOURCES, 7)], ids=name_of)
 def test_savings_of_a_fixture_are_bounded(path: Path, shelf: Shelf) -> None:
     with nsysconv.open(shelf.store(path)) as profile:
         check_savings(profile)
 
 
 @real
-@pytest.mark.parametrize("path", [*few(REAL_FILES, 2), *few(REAL_TRACES, 2)], ids=name_of)
+@pytest.mark.parametrize("path", [*few(REAL_FILES, 1), *few(REAL_TRACES, 1)], ids=name_of)
 def test_savings_of_a_real_file_are_bounded(path: Path) -> None:
     with nsysconv.open(path) as profile:
         check_savings(profile)

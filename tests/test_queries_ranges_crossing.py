@@ -63,7 +63,7 @@ drawn_ranges = st.lists(st.tuples(moment, moment, st.integers(0, 2), st.integers
 
 @pytest.mark.parametrize("spec", ["ranges", "ranges:any-thread"])
 @given(drawn=drawn_ranges, launches=st.lists(st.tuples(moment, st.integers(1, 2)), max_size=8))
-@examples(200)
+@examples(100)
 def test_self_times_are_those_of_each_moment(spec: str, drawn: Any, launches: Any) -> None:
     ranges = [
         Range(min(a, b), max(a, b), f"r{i}", domain=domain, tid=tid)
@@ -90,7 +90,7 @@ def test_self_times_are_those_of_each_moment(spec: str, drawn: Any, launches: An
 
 
 @given(drawn=drawn_ranges, launches=st.lists(st.tuples(moment, st.integers(1, 3)), max_size=8))
-@examples(200)
+@examples(100)
 def test_launches_of_other_threads_are_those_of_the_definition(drawn: Any, launches: Any) -> None:
     ranges = [Range(min(a, b), max(a, b), f"r{i}", domain=domain, tid=tid)
               for i, (a, b, domain, tid) in enumerate(drawn)]  # fmt: skip

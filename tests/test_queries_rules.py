@@ -6,13 +6,15 @@ import json
 import re
 import sqlite3
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import closing
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from conftest import NSYS_FILES, REAL_FILES, few, import_file, name_of, real
+from conftest import NSYS_FILES, REAL_FILES, few, import_file, looking, name_of, real
 from hypothesis import given
 from hypothesis import strategies as st
 from small_store import (
@@ -182,8 +184,9 @@ def second(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def began(path: Path, table: str, row_id: int) -> int:
     """When the row with this id began, as the store tells."""
-    (row,) = api.sql(path, f"SELECT start_ns FROM {table} WHERE id = {row_id}").rows()
-    return int(row["start_ns"])
+    with looking(path) as connection:
+        ((start,),) = connection.execute(f"SELECT start_ns FROM {table} WHERE id = {row_id}")
+    return int(start)
 
 
 @pytest.mark.parametrize(("rule", "column", "table", "start"), [
@@ -210,15 +213,15 @@ def test_a_finding_names_its_rows(
     assert row.get(f"{column.removesuffix('_id')}_table", table) == table
 
 
-@pytest.mark.parametrize("rule", RULES)
-def test_in_place_ids_are_those_of_an_import(rule: str, tmp_path: Path) -> None:
+def test_in_place_ids_are_those_of_an_import(tmp_path: Path) -> None:
     """Where one table of the source holds rows of two tables of the store."""
     source = next(file for file in NSYS_FILES if "unified_memory" in file.name)
     import_file(source, tmp_path / "store.db")
     with api.open(source) as place, api.open(tmp_path / "store.db") as imported:
-        found = [[{**row, "profile": None} for row in profile.report(rule).rows()]
-                 for profile in (place, imported)]  # fmt: skip
-    assert found[0] == found[1]
+        for rule in RULES:
+            found = [[{**row, "profile": None} for row in profile.report(rule).rows()]
+                     for profile in (place, imported)]  # fmt: skip
+            assert found[0] == found[1], rule
 
 
 # -- copies and memsets with their calls
@@ -226,15 +229,27 @@ def test_in_place_ids_are_those_of_an_import(rule: str, tmp_path: Path) -> None:
 PAGEABLE = Memcpy(10, 30)
 
 
-@pytest.mark.parametrize(("src", "dst", "found"), [
-    ("Pageable", "Device", True), ("Device", "Pageable", True), ("Pinned", "Device", False),
-    ("Managed", "Device", False), ("Device", "Device", False), ("Pageable", None, True),
-])  # fmt: skip
-def test_pageable_memory_at_either_end_is_found(src: str, dst: str | None, found: bool) -> None:
-    rows = answers(
-        "cuda_memcpy_async", *called("cudaMemcpyAsync", Memcpy(10, 30, src=src, dst=dst))
-    )
-    assert [(row["src_kind"], row["dst_kind"]) for row in rows] == ([(src, dst)] if found else [])
+def each_called(*named: tuple[str, Memcpy | Memset]) -> list[Row]:
+    """An operation after the other, each with a call of its own name."""
+    rows: list[Row] = []
+    for i, (name, op) in enumerate(named, 1):
+        rows += [Call(100 * i, 100 * i + 10, i, name=name),
+                 op._replace(start=100 * i + 10, end=100 * i + 30, correlation=i)]  # fmt: skip
+    return rows
+
+
+def in_time(report: str, rows: Sequence[Row], *columns: str) -> list[tuple[Any, ...]]:
+    """Cells of the findings in the order in which they began."""
+    found = sorted(answers(report, *rows), key=itemgetter("start_ns"))
+    return [tuple(row[column] for column in columns) for row in found]
+
+
+def test_pageable_memory_at_either_end_is_found() -> None:
+    found = [("Pageable", "Device"), ("Device", "Pageable"), ("Pageable", None)]
+    others = [("Pinned", "Device"), ("Managed", "Device"), ("Device", "Device")]
+    rows = each_called(*(("cudaMemcpyAsync", Memcpy(0, 0, src=src, dst=dst))
+                         for src, dst in (*found, *others)))  # fmt: skip
+    assert in_time("cuda_memcpy_async", rows, "src_kind", "dst_kind") == found
 
 
 NAMES = {
@@ -245,11 +260,11 @@ NAMES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_the_function_decides_which_rule_takes_a_copy(name: str) -> None:
-    copy = called(name, Memcpy(10, 30, direction="DtoH"))
-    found = [rule for rule in ("async", "sync") if answers(f"cuda_memcpy_{rule}", *copy)]
-    assert found == ([NAMES[name]] if NAMES[name] else [])
+def test_the_function_decides_which_rule_takes_a_copy() -> None:
+    rows = each_called(*((name, Memcpy(0, 0, direction="DtoH")) for name in NAMES))
+    for rule in ("async", "sync"):
+        starts = [100 * i + 10 for i, each in enumerate(NAMES.values(), 1) if each == rule]
+        assert in_time(f"cuda_memcpy_{rule}", rows, "start_ns") == [(start,) for start in starts]
 
 
 def test_a_name_is_the_documented_one() -> None:
@@ -357,15 +372,11 @@ def test_synchronous_copies_need_no_kinds_of_memory() -> None:
     assert (row["src_kind"], row["dst_kind"]) == (None, None)
 
 
-@pytest.mark.parametrize(("direction", "size", "found"), [
-    ("HtoD", 65_536, False), ("HtoD", 65_537, True), ("HtoD", None, True),
-    ("DtoH", 4, True), ("DtoD", 4, True), ("HtoH", 4, True),
-])  # fmt: skip
-def test_copies_to_the_device_of_64_kib_do_not_count(
-    direction: str, size: int | None, found: bool
-) -> None:
-    rows = called("cudaMemcpy", Memcpy(10, 30, direction=direction, bytes=size))
-    assert [row["bytes"] for row in answers("cuda_memcpy_sync", *rows)] == ([size] if found else [])
+def test_copies_to_the_device_of_64_kib_do_not_count() -> None:
+    found = [("HtoD", 65_537), ("HtoD", None), ("DtoH", 4), ("DtoD", 4), ("HtoH", 4)]
+    rows = each_called(*(("cudaMemcpy", Memcpy(0, 0, direction=direction, bytes=size))
+                         for direction, size in (("HtoD", 65_536), *found)))  # fmt: skip
+    assert in_time("cuda_memcpy_sync", rows, "direction", "bytes") == found
 
 
 @pytest.mark.parametrize(("smallest", "count"), [(0, 2), (1000, 2), (1001, 1), (2001, 0)])
@@ -378,19 +389,16 @@ KINDS = {"Pinned": True, "Managed": True, "Managed Static": True, "Device": Fals
          "Pageable": False, "Device Static": False}  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_sets_of_pinned_and_managed_memory_are_found(kind: str) -> None:
-    rows = answers("cuda_memset_sync", *called("cudaMemset2D", Memset(10, 30, memory=kind)))
-    assert [row["memory_kind"] for row in rows] == ([kind] if KINDS[kind] else [])
+def test_sets_of_pinned_and_managed_memory_are_found() -> None:
+    rows = each_called(*(("cudaMemset2D", Memset(0, 0, memory=kind)) for kind in KINDS))
+    found = in_time("cuda_memset_sync", rows, "memory_kind")
+    assert found == [(kind,) for kind, is_found in KINDS.items() if is_found]
 
 
-@pytest.mark.parametrize(("name", "count"), [
-    ("cudaMemset", 1), ("cuMemsetD8", 1), ("cudaMemsetAsync", 0), ("cuMemsetD8Async", 0),
-    ("cudaMemcpy", 0),
-])  # fmt: skip
-def test_asynchronous_sets_are_no_findings(name: str, count: int) -> None:
-    rows = called(name, Memset(10, 30, memory="Pinned"))
-    assert len(answers("cuda_memset_sync", *rows)) == count
+def test_asynchronous_sets_are_no_findings() -> None:
+    names = ("cudaMemset", "cuMemsetD8", "cudaMemsetAsync", "cuMemsetD8Async", "cudaMemcpy")
+    rows = each_called(*((name, Memset(0, 0, memory="Pinned")) for name in names))
+    assert in_time("cuda_memset_sync", rows, "name") == [("cudaMemset",), ("cuMemsetD8",)]
 
 
 def test_finding_has_the_values_of_its_row() -> None:
@@ -407,14 +415,14 @@ def test_finding_has_the_values_of_its_row() -> None:
 # -- calls that wait
 
 
-@pytest.mark.parametrize(("name", "count"), [
-    ("cudaDeviceSynchronize", 1), ("cudaStreamSynchronize", 1), ("cudaStreamSynchronize_ptsz", 1),
-    ("cudaThreadSynchronize", 1), ("cuCtxSynchronize", 1), ("cuStreamSynchronize", 1),
-    ("hipDeviceSynchronize", 1), ("hipStreamSynchronize", 1),
-    ("cudaEventSynchronize", 0), ("cudaStreamWaitEvent", 0), ("cudaMemcpy", 0),
-])  # fmt: skip
-def test_calls_that_wait_for_a_device_or_stream_are_found(name: str, count: int) -> None:
-    assert len(answers("cuda_api_sync", Call(10, 30, name=name))) == count
+def test_calls_that_wait_for_a_device_or_stream_are_found() -> None:
+    waiting = ("cudaDeviceSynchronize", "cudaStreamSynchronize", "cudaStreamSynchronize_ptsz",
+               "cudaThreadSynchronize", "cuCtxSynchronize", "cuStreamSynchronize",
+               "hipDeviceSynchronize", "hipStreamSynchronize")  # fmt: skip
+    others = ("cudaEventSynchronize", "cudaStreamWaitEvent", "cudaMemcpy")
+    calls = [Call(100 * i, 100 * i + 9, name=name) for i, name in enumerate((*waiting, *others))]
+    found = in_time("cuda_api_sync", calls, "start_ns")
+    assert found == [(100 * i,) for i in range(len(waiting))]
 
 
 @by_hand(

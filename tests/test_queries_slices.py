@@ -70,7 +70,7 @@ def asked(profile: api.OpenProfile, name: str, part: api.Slice | None) -> Report
         return error.what
 
 
-@pytest.mark.parametrize(("example", "which"), few(product(EXAMPLES, SLICES), 5))
+@pytest.mark.parametrize(("example", "which"), few(product(EXAMPLES, SLICES), 3))
 def test_reports_on_slices(example: str, which: str, shelf: Shelf) -> None:
     """All of them: none fails, keys stay keys, and no figure is less than nothing."""
     profile, part = shelf.opened(FIXTURES / example), SLICES[which]

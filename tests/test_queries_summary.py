@@ -91,7 +91,7 @@ def test_the_account_of_a_real_file(path: Path, shelf: Shelf) -> None:
 SLICES = [{"time": ("25 %", "60 %")}, {"step": "2"}, {"skip_first": 1}, {"devices": (0,)}]
 
 
-@pytest.mark.parametrize(("path", "part"), by_turns([*NSYS_FILES, *EXAMPLES], SLICES, 8), ids=name_of)
+@pytest.mark.parametrize(("path", "part"), by_turns([*NSYS_FILES, *EXAMPLES], SLICES, 16), ids=name_of)
 def test_the_account_of_a_slice(path: Path, part: dict[str, Any], shelf: Shelf) -> None:
     if "time" in part:
         part = {"time": (api.Percent(25), api.Percent(60))}

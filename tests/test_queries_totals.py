@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import pytest
-from conftest import examples, few
+from conftest import examples
 from hypothesis import given
 from hypothesis import strategies as st
 from small_store import (
@@ -323,10 +323,14 @@ FAR_OFF = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("report", few([r for r in REPORTS if r not in OF_ANNOTATIONS], 18))
-def test_events_win_over_totals(report: str) -> None:
-    assert answers(report, *EVENTS_TOO, *FAR_OFF, holds=EVENTS | TOTALS) == answers(
-        report, *EVENTS_TOO, holds=EVENTS)  # fmt: skip
+def test_events_win_over_totals() -> None:
+    names = [name for name in REPORTS if name not in OF_ANNOTATIONS]
+    with (
+        opened(*EVENTS_TOO, *FAR_OFF, holds=EVENTS | TOTALS) as both,
+        opened(*EVENTS_TOO, holds=EVENTS) as events,
+    ):
+        for one, another in zip(both.reports(names), events.reports(names), strict=True):
+            assert (one.table, one.not_recorded) == (another.table, another.not_recorded), one.name
 
 
 def test_totals_of_calls_stand_beside_events_of_the_gpu() -> None:
@@ -409,20 +413,20 @@ def test_totals_add_no_rows_to_a_table_of_several_kinds_of_a_slice() -> None:
     assert [note.slug for note in part.notes] == ["activities-partial"]
 
 
-@pytest.mark.parametrize("report", [
-    "transfer_sizes", "idle_summary", "idle_host", "idle_gaps", "gpu_utilization"])  # fmt: skip
-def test_reports_of_events_are_not_recorded_for_totals(report: str) -> None:
-    with pytest.raises(NotRecorded):
-        told(report, *FAR_OFF)
+def test_reports_of_events_are_not_recorded_for_totals() -> None:
+    names = ("transfer_sizes", "idle_summary", "idle_host", "idle_gaps", "gpu_utilization")
+    with opened(*FAR_OFF, holds=TOTALS) as profile:
+        assert [report.table for report in profile.reports(names)] == [None] * 5
 
 
 @pytest.mark.parametrize(("pids", "rank"), [((1,), 3), ((1, 2), None), ((1, 9), 3), ((9,), None)])
-@pytest.mark.parametrize("report", ["kernels", "overview", "transfers", "api_vs_kernel"])
 def test_the_rank_is_that_of_the_only_ranked_process_behind_a_row(
-    report: str, pids: tuple[int, ...], rank: int | None
+    pids: tuple[int, ...], rank: int | None
 ) -> None:
     rows = [total._replace(pid=pid) for pid in pids for total in FAR_OFF]
-    assert {row["rank"] for row in told(report, *rows, ranks={1: 3, 2: 5})} == {rank}
+    with opened(*rows, holds=TOTALS, ranks={1: 3, 2: 5}) as profile:
+        for report in profile.reports(["kernels", "overview", "transfers", "api_vs_kernel"]):
+            assert {row["rank"] for row in report.rows()} == {rank}, report.name
 
 
 # -- totals against the events themselves

@@ -285,7 +285,7 @@ def test_a_pipe_is_as_wide_as_columns_says(tmp_path: Path) -> None:
 
 
 @real
-@pytest.mark.parametrize("path", few([*REAL_FILES, *REAL_TRACES], 2), ids=name_of)
+@pytest.mark.parametrize("path", few([*REAL_FILES, *REAL_TRACES], 1), ids=name_of)
 def test_tables_of_real_files(path: Path) -> None:
     """No line is wider; no two names of a column are shown alike; few need a number."""
     with nsysconv.open(path) as profile:

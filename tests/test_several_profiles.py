@@ -123,11 +123,6 @@ def test_a_label_chooses_one_in_every_command(apart: Path, tmp_path: Path, store
     assert [ref.label for ref in page[0].profiles] == ["apart-pid5"]
 
 
-def test_the_status_of_a_refusal(apart: Path) -> None:
-    assert run("report", apart, cwd=apart.parent).status == 2
-    assert run("report", f"{apart}@apart-pid5", "kernels", cwd=apart.parent).status == 0
-
-
 def test_processes_of_a_log_are_told_apart() -> None:
     with pytest.raises(UsageError, match="the file holds 3 runs: name one") as refused:
         counts(SEVERAL_RUNS)
@@ -143,6 +138,7 @@ def test_ranks_and_others_are_compared_as_in_a_store(fused: Path, tmp_path: Path
 
 
 @real
+@pytest.mark.slow
 def test_kernels_of_all_ranks_of_a_fused_trace() -> None:
     path = DEFECTS / "amd+HPCTrainingExamples__merged_all_events.json.gz"
     (report,) = api.report_on(path, ["overview"])

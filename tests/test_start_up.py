@@ -84,11 +84,18 @@ ONLY = {
 }  # fmt: skip
 
 
-# Those that read no profile, and all others. What the first of a group loads, all of it load.
-GROUPS = (
-    [name for name, allowed in ALLOWED.items() if allowed is COMMAND_LINE],
-    [name for name, allowed in ALLOWED.items() if allowed is not COMMAND_LINE],
-)
+# What the first of a group loads, all of it and of the groups behind it load; it may be loaded there.
+FIRST = ("--help", "import of an nsys export", "report -f json", "report of a store")
+
+
+def _group(name: str) -> int:
+    if name in FIRST:
+        return FIRST.index(name)
+    return max(n for n, first in enumerate(FIRST) if ALLOWED[first] <= ALLOWED[name])
+
+
+GROUPS = [sorted((name for name in ALLOWED if _group(name) == n), key=first.__ne__)
+          for n, first in enumerate(FIRST)]  # fmt: skip
 
 
 def cold_commands(folder: Path) -> dict[str, imports.Cold]:

@@ -100,7 +100,7 @@ def memory(path: Path, value: str) -> list[tuple[str, list[int]]]:
     return [*found, *(("[CUDA memset]", values) for values in grouped(sets).values())]
 
 
-every_real_file = pytest.mark.parametrize("path", few(REAL_FILES, 2), ids=name_of)
+every_real_file = pytest.mark.parametrize("path", few(REAL_FILES, 1), ids=name_of)
 
 
 @real

@@ -89,7 +89,7 @@ def worker() -> Iterator[Worker]:
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An export that takes long enough to be killed in the middle of its import."""
     path = tmp_path_factory.mktemp("large") / "large.sqlite"
-    repeat_export.generate(path, NSYS / "two_processes_one_gpu-3.24.14.sqlite", 12_000)
+    repeat_export.generate(path, NSYS / "two_processes_one_gpu-3.24.14.sqlite", 6_000)
     return path
 
 
@@ -119,7 +119,7 @@ def assert_sound(store: Path, identities: list[str]) -> None:
 # -- kill -9
 
 
-@pytest.mark.parametrize("number", few(range(KILLS), 2))
+@pytest.mark.parametrize("number", few(range(KILLS), 1))
 def test_a_killed_import_leaves_no_new_store(
     worker: Worker, large: Path, seconds: float, tmp_path: Path, number: int
 ) -> None:
@@ -136,7 +136,7 @@ def test_a_killed_import_leaves_no_new_store(
     assert names(tmp_path) == ["store.db"]
 
 
-@pytest.mark.parametrize("number", few(range(KILLS), 2))
+@pytest.mark.parametrize("number", few(range(KILLS), 1))
 def test_a_killed_import_leaves_an_old_store_as_it_was(
     worker: Worker, large: Path, seconds: float, tmp_path: Path, number: int
 ) -> None:
@@ -176,9 +176,9 @@ def test_a_new_store_is_on_the_disk_before_it_has_its_name(
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_a_new_store_killed_at(worker: Worker, large: Path, tmp_path: Path, place: str) -> None:
+def test_a_new_store_killed_at(worker: Worker, tmp_path: Path, place: str) -> None:
     store = tmp_path / "store.db"
-    assert worker.run(large, store, "killed", die=place) == -signal.SIGKILL
+    assert worker.run(BASIC, store, "killed", die=place) == -signal.SIGKILL
     assert [name for name in names(tmp_path) if not name.startswith(".")] == (
         ["store.db"] if PLACES[place] else [])  # fmt: skip
     assert len(names(tmp_path)) == 1 + PLACES[place], "the kill came at another place"
@@ -204,14 +204,14 @@ def test_an_old_store_killed_at(worker: Worker, tmp_path: Path, place: str) -> N
 
 
 def test_a_killed_import_can_be_looked_at_where_nothing_may_be_written(
-    worker: Worker, large: Path, tmp_path: Path
+    worker: Worker, tmp_path: Path
 ) -> None:
     """The journal of a killed import in a folder of somebody else's: an answer, not a traceback."""
-    store = tmp_path / "store.db"
-    import_file(BASIC, store, identity="old")
-    worker.run(large, store, "killed", die="profile")
     if os.geteuid() == 0:
         pytest.skip("root may write everywhere")
+    store = tmp_path / "store.db"
+    import_file(BASIC, store, identity="old")
+    worker.run(OTHER, store, "killed", die="profile")
     tmp_path.chmod(0o500)
     try:
         with reading(store) as opened:
@@ -390,16 +390,6 @@ def test_two_imports_make_the_same_new_store(worker: Worker, tmp_path: Path) -> 
         assert worker.run(OTHER, store, "theirs") == 0
     assert caught.value.where == str(store)
     assert_sound(store, ["theirs"])
-    assert names(tmp_path) == ["store.db"]
-
-
-def test_two_imports_of_one_process_make_the_same_new_store(tmp_path: Path) -> None:
-    store = tmp_path / "store.db"
-    with pytest.raises(UsageError), writing(store) as outer:
-        add(outer, BASIC, identity="outer")
-        with writing(store) as inner:
-            add(inner, OTHER, identity="inner")
-    assert_sound(store, ["inner"])
     assert names(tmp_path) == ["store.db"]
 
 

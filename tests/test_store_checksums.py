@@ -57,13 +57,13 @@ def changing(store: Path) -> Iterator[sqlite3.Connection]:
 
 @pytest.fixture(scope="module")
 def stores(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """A store of three small profiles, and one of two with tables of more than 10,000 rows."""
+    """A store of three small profiles, and one of two with tables of many pages."""
     folder = tmp_path_factory.mktemp("stores")
     small, large = folder / "small.db", folder / "large.db"
     api.import_files([BASIC, OTHER, TRACE], small)
     for number in (1, 2):
         source = folder / f"rank{number}.sqlite"
-        repeat_export.generate(source, BASIC, 12_000 + 8 * number)
+        repeat_export.generate(source, BASIC, 3_000 + 8 * number)
         api.import_files([source], large)
     return [small, large]
 
@@ -92,7 +92,7 @@ def answers(store: Path) -> list[Any]:
 # -- what is found
 
 
-@pytest.mark.parametrize(("bits", "seed"), few(FLIPPED, 4))
+@pytest.mark.parametrize(("bits", "seed"), few(FLIPPED, 3))
 def test_flipped_bits_are_found_or_change_no_answer(
     stores: list[Path], tmp_path: Path, bits: int, seed: int
 ) -> None:
@@ -176,7 +176,7 @@ def test_a_page_overwritten_costs_the_profile_on_it_alone(large: Path, content: 
 
 def test_a_page_of_another_store_is_found(large: Path, tmp_path: Path) -> None:
     source, other = tmp_path / "other.sqlite", tmp_path / "other.db"
-    repeat_export.generate(source, BASIC, 12_024)
+    repeat_export.generate(source, BASIC, 3_024)
     api.import_files([source], other)
     page = pages_of(large, "api_call")[-1]
     theirs = pages_of(other, "api_call")[-1]
@@ -216,7 +216,7 @@ def test_a_label_that_is_no_text_any_more_is_shown(store: Path) -> None:
     assert run("runs", store, cwd=store.parent).status == 0
 
 
-@pytest.mark.parametrize("version", range(2, 8))
+@pytest.mark.parametrize("version", few(range(2, 8), 3))
 def test_a_wrong_version_makes_no_older_store(store: Path, version: int) -> None:
     content = bytearray(store.read_bytes())
     content[63] = version
@@ -277,12 +277,6 @@ def test_an_older_store_and_a_killed_import_have_none(store: Path, tmp_path: Pat
     api.import_files([NSYS / "basic-3.1.2.sqlite"], store)
     assert checked(store) == []
     assert store.read_bytes() != before
-
-
-def test_the_same_again_writes_nothing(store: Path) -> None:
-    before = store.read_bytes()
-    api.import_files([BASIC], store)
-    assert store.read_bytes() == before
 
 
 def test_what_is_no_store_is_refused(store: Path, tmp_path: Path) -> None:
@@ -387,7 +381,7 @@ def sum_of(made: Table, first: int, last: int) -> tuple[int, int]:
         return page_reader.checksums(file.fileno(), root, [(first, last)])[0]
 
 
-@examples(200)
+@examples(100)
 @given(
     rows=rows_of_table, sizes=st.tuples(*[st.sampled_from([512, 1024, 4096, 65_536])] * 2),
     cut=st.integers(1, 120), change=st.integers(0, 119), deleted=st.sets(st.integers(200, 260)),
@@ -417,7 +411,7 @@ def test_a_checksum_is_one_of_rows_and_not_of_pages(
         assert sum_of((connection.serialize(), root, {}), 1, last) != sum_of(made, 1, last)
 
 
-@pytest.mark.parametrize("seed", few(range(300), 15))
+@pytest.mark.parametrize("seed", few(range(300), 8))
 def test_every_flipped_bit_of_a_leaf_in_use_changes_it(seed: int) -> None:
     """Or the pages are refused: never an endless search, and never another error."""
     chosen = random.Random(seed)

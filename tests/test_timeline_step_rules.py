@@ -213,7 +213,7 @@ def test_iterations_of_a_real_recording(side: str) -> None:
 
 def test_random_ends_against_a_slow_version() -> None:
     rng = random.Random(3)
-    for _ in range(30):
+    for _ in range(12):
         at, rows, ends = 0, [], []
         for _ in range(rng.randint(2, 12)):
             at += rng.randint(1, 20)

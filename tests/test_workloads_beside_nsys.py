@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import FIXTURES, Row, Shelf, event_rows
+from conftest import FIXTURES, Row, Shelf, event_rows, few
 from fixtures_rocpd import DATABASES
 from scenarios import WORKLOADS
 from workload_rows import newest_export
@@ -101,7 +101,7 @@ def rows_of(store: Path, source: Source, table: str, as_both: Callable[[str, Row
     return Counter(tuple(row[name] or None for name in source.columns[table]) for row in both)
 
 
-@pytest.mark.parametrize(("source", "name", "workload"), CASES, ids=[case[1] for case in CASES])
+@pytest.mark.parametrize(("source", "name", "workload"), few(CASES, 4))
 def test_rows_are_those_of_the_export_of_nsys(
     source: Source, name: str, workload: str, shelf: Shelf, tmp_path: Path
 ) -> None:
@@ -115,7 +115,7 @@ def test_rows_are_those_of_the_export_of_nsys(
         assert len(fills) == len(all_rows(theirs, "memset"))
 
 
-@pytest.mark.parametrize("name", ["basic-3.db", "basic-4.1.0.db", "two_processes_two_gpus-3.db"])
+@pytest.mark.parametrize("name", few(["basic-3.db", "two_processes_two_gpus-3.db", "basic-4.1.0.db"], 2))
 def test_core_reports_of_rocpd_answer_as_with_nsys(name: str, shelf: Shelf, tmp_path: Path) -> None:
     """In all that both record: kernels and copies, by name and direction, and their idle time."""
     workload, _ = DATABASES[name]
