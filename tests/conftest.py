@@ -146,9 +146,9 @@ REAL_TRACES = [REAL / row["file"] for row in provenance("kineto")] or [REAL / "m
 
 
 def examples(count: int, **more: Any) -> settings:
-    """A property's settings: so many examples in `make test-slow`, a fifteenth of them in `make test`."""
+    """A property's settings: so many examples in `make test-slow`, a twenty-fifth of them in `make test`."""
     many = settings.get_current_profile_name() == "many"
-    return settings(max_examples=count if many else max(3, count // 15), **more)
+    return settings(max_examples=count if many else max(3, count // 25), **more)
 
 
 def few(cases: Iterable[Any], count: int) -> list[Any]:
