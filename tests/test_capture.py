@@ -242,7 +242,7 @@ SHOW_ENVIRONMENT = "import os; print(sorted(os.environb.items()))"
 def test_a_rank_that_is_not_chosen_is_the_bare_program(here: Place, wrapper: Sequence[str]) -> None:
     program = [sys.executable, "-c", SHOW_ENVIRONMENT + "; import sys; sys.exit(7)"]
     bare = subprocess.run(program, env=here.environment, capture_output=True, check=False)
-    done = here.run(wrapper, ["--ranks", "0,8"], [*LINE, *program])
+    done = here.process(wrapped(wrapper, ["--ranks", "0,8"], [*LINE, *program]))
     assert (done.returncode, done.stdout, done.stderr) == (7, bare.stdout, b"")
     assert here.files == []
 
@@ -571,7 +571,7 @@ def rows(store: Path) -> list[dict[str, Any]]:
 
 
 def test_the_report_is_imported_beside_it(here: Place) -> None:
-    done = here.run(IMPORTING, [], [*LINE, "sh", "-c", "exit 3"])
+    done = here.process(wrapped(IMPORTING, [], [*LINE, "sh", "-c", "exit 3"]))
     assert done.returncode == 3
     assert here.files == [f"{NAME}.db", f"{NAME}.nsys-rep", f"{NAME}.nsysconv.json"]
     assert record(here).store == "train.1234.0.rank3.db"

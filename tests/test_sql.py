@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ import imports
 import pytest
 from conftest import CHILD_ENVIRONMENT, NSYS, ODD, Shelf, few, import_file, name_of
 from golden_cases import run
+from here import Here
 from one_answer import EXAMPLES
 
 import nsysconv
@@ -41,27 +42,6 @@ linux = pytest.mark.skipif(
 @pytest.fixture
 def store(tmp_path: Path, shelf: Shelf) -> Path:
     return Path(shutil.copy(shelf.store(BASIC), tmp_path / "job.db"))
-
-
-class Here:
-    """Stands in for processes, which take a while to start: the same work in this one."""
-
-    def __init__(
-        self, count: int, make: Callable[..., Callable[[str], Any]], *arguments: Any
-    ) -> None:
-        self._work = make(*arguments)
-
-    def __class_getitem__(cls, _: object) -> type[Here]:
-        return cls
-
-    def __enter__(self) -> Here:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        return
-
-    def map(self, items: Iterable[str]) -> Iterator[Any]:
-        return map(self._work, items)
 
 
 @pytest.fixture
