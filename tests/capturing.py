@@ -19,8 +19,8 @@ from here import Here
 
 from nsysconv.__main__ import main
 from nsysconv.api import capturing, importing  # noqa: F401  # the copy has loaded it
-from nsysconv.cli import captures
 from nsysconv.capture.command import parse
+from nsysconv.cli import captures
 from nsysconv.errors import CaptureError
 
 STANDIN = ROOT / "tests" / "standin_nsys.py"
@@ -80,7 +80,7 @@ def forked(
                 os.dup2(out.fileno(), 1)
                 os.dup2(err.fileno(), 2)
                 sys.stdin, sys.stdout, sys.stderr = (
-                    open(number, mode, encoding="utf-8", errors="surrogateescape", closefd=False)
+                    os.fdopen(number, mode, encoding="utf-8", errors="surrogateescape", closefd=False)
                     for number, mode in enumerate("rww"))  # fmt: skip
                 sys.argv = ["nsysconv", *map(os.fsdecode, arguments)]
                 main()

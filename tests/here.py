@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 
 class Here:
-    """The same work in this process."""
+    """The same work in this process, on copies of what is sent."""
 
     def __init__(self, count: int, make: Callable[..., Callable[[Any], Any]], *arguments: Any) -> None:
-        self._work = make(*arguments)
+        self._work = make(*pickle.loads(pickle.dumps(arguments)))
 
     def __class_getitem__(cls, _: object) -> type[Here]:
         return cls
@@ -21,5 +22,5 @@ class Here:
     def __exit__(self, *_: object) -> None:
         return
 
-    def map(self, items: Iterable[Any]) -> Iterator[Any]:
-        return map(self._work, items)
+    def map(self, items: Iterable[Any], lost: object = None) -> Iterator[Any]:
+        return (self._work(pickle.loads(pickle.dumps(item))) for item in items)

@@ -18,7 +18,15 @@ from small_store import Kernel, Range, write
 from nsysconv import api, queries
 from nsysconv.api import kept_reports as keeping
 from nsysconv.api.diffing import compared_columns
-from nsysconv.diff.history import Run, changes_of, changes_report, history_report, parse_metric, series_of, trend
+from nsysconv.diff.history import (
+    Run,
+    changes_of,
+    changes_report,
+    history_report,
+    parse_metric,
+    series_of,
+    trend,
+)
 from nsysconv.diff.rows import measures_of
 from nsysconv.errors import InputError, InUseError, UsageError
 from nsysconv.store.checksums import check
