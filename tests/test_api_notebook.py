@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import CHILD_ENVIRONMENT, NSYS, ROOT
+from conftest import CHILD_ENVIRONMENT, NSYS, ROOT, Shelf
 from small_store import Kernel, opened
 
 import nsysconv
@@ -179,9 +179,8 @@ ANSWERS: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("name", ANSWERS)
-def test_every_report_is_shown(name: str, tmp_path: Path) -> None:
-    nsysconv.import_files(BASIC, tmp_path / "job.db")
-    report = ANSWERS[name](tmp_path / "job.db")
+def test_every_report_is_shown(name: str, shelf: Shelf) -> None:
+    report = ANSWERS[name](shelf.store(BASIC))
     assert isinstance(report, ShownReport)
     assert ("<li>" if report.texts else "<table") in report._repr_html_()
     assert report.columns[0].name in str(report).replace(" ", "_") or report.title in str(report)

@@ -247,7 +247,7 @@ def test_limits_of_a_file_and_of_the_call_are_judged_both(
         # What the call says counts for more than the file does.
         ("run_noise = '0.3%'", {"run_noise": "3%"}, 4),
         ("inconclusive = 'pass'", {"inconclusive": "fail"}, 4), ("", {"inconclusive": "pass"}, 0),
-    ], 3),
+    ], 2),
 )  # fmt: skip
 def test_options_in_a_file(
     said: str, options: dict[str, str], status: int, slower_by_four_percent: Pair, tmp_path: Path

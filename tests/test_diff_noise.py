@@ -211,7 +211,7 @@ def test_one_run_a_side_tells_nothing_of_runs() -> None:
         # Welch alone has 87 of two against eight.
         ((2, 8), (0.02, 0.02), 75), ((1, 5), (0.02, 0.02), 75), ((5, 2), (0.02, 0.02), 75),
         ((2, 8), (0.01, 0.02), 75), ((20, 3), (0.02, 0.02), 75),
-    ], 4),
+    ], 2),
 )  # fmt: skip
 def test_runs_are_as_often_wrong_as_it_says(
     runs: tuple[int, int], deviations: tuple[float, float], most: int
@@ -714,7 +714,7 @@ def exceeding(
     return int(((ratios > 1.03) & (ratios * np.exp(-halves) > 1)).sum())
 
 
-@pytest.mark.parametrize(("kind", "steps"), by_turns(NOISE, LENGTHS, 4))
+@pytest.mark.parametrize(("kind", "steps"), by_turns(NOISE, LENGTHS, 8))
 def test_noise_is_rarely_taken_for_a_change(kind: str, steps: int) -> None:
     assert exceeding(NOISE[kind], steps, PAIRS) <= PAIRS * 0.05
 

@@ -78,7 +78,7 @@ def as_counts(notes: Sequence[Note]) -> Counter[Note]:
     return Counter(notes)
 
 
-@pytest.mark.parametrize("path", few([*NSYS_FILES, *ODD_FILES], 6), ids=name_of)
+@pytest.mark.parametrize("path", few([*NSYS_FILES, *ODD_FILES], 4), ids=name_of)
 def test_fixtures_in_place(shelf: Shelf, path: Path) -> None:
     (profile,) = shelf.in_place(path).profiles()
     assert_equal_profiles(profile, shelf.profile(path))

@@ -52,7 +52,7 @@ def _said(profile: Profile) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("name", AS_BASIC)
+@pytest.mark.parametrize("name", few(AS_BASIC, 4))
 def test_answers_as_basic(name: str) -> None:
     plain = "basic-gpu-trace.csv" if name.endswith(".csv") else "basic-summary.txt"
     with imported(FOLDER / plain) as (wanted,), imported(FOLDER / name) as profiles:

@@ -474,7 +474,7 @@ def real_files() -> Iterator[Path]:
 
 
 @real
-@pytest.mark.parametrize("path", few(list(real_files()), 6), ids=name_of)
+@pytest.mark.parametrize("path", few(list(real_files()), 3), ids=name_of)
 def test_the_names_of_real_files_are_of_the_table_or_known_not_to_be(path: Path) -> None:
     try:
         opened_file = api.open(path)

@@ -88,7 +88,7 @@ def test_split_by_device_every_value_is_what_it_was(name: str, report: str) -> N
 
 
 @real
-@pytest.mark.parametrize("report", OLD)
+@pytest.mark.parametrize("report", few(OLD, 3))
 @pytest.mark.parametrize("name", few(WERE["real"], 1))
 def test_split_by_device_real_files_are_what_they_were(name: str, report: str) -> None:
     rows = by_device(REAL / name, report)

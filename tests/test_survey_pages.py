@@ -236,7 +236,7 @@ def test_survey_of_damaged_pages_equals_that_by_sqlite_or_is_left_to_it(
     with Probe(BASIC) as probe:
         begin = (probe.tables[KERNEL].root - 1) * page
     answers, path = set(), tmp_path / "damaged.sqlite"
-    for _ in range(60):
+    for _ in range(30):
         damaged = bytearray(content)
         at = begin + int(draw.choice([12, 64, page]) * draw.random())
         damaged[at] = draw.choice([0, 1, 9, 127, 128, 255, draw.randrange(256)])

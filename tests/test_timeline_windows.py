@@ -145,7 +145,7 @@ def programs(draw: st.DrawFn) -> list[Row]:
 windows = st.lists(spans.filter(lambda span: span[1] > span[0]), min_size=1, max_size=6)
 
 
-@examples(200)
+@examples(100)
 @given(programs(), windows)
 def test_gaps_and_parts_are_those_of_each_window(rows: list[Row], several: list[Any]) -> None:
     slow, parts = Slow(rows), runs(instants(several))
@@ -164,7 +164,7 @@ def test_gaps_and_parts_are_those_of_each_window(rows: list[Row], several: list[
         assert (row["window_ns"], row["busy_ns"]) == (sum(e - s for s, e in parts), busy)
 
 
-@examples(150)
+@examples(80)
 @given(programs(), windows)
 @example([Kernel(1, 1, 1), Kernel(4, 4, 2)], [(2, 3), (4, 5)])
 def test_the_account_of_windows_is_the_sum_of_theirs(rows: list[Row], several: list[Any]) -> None:
@@ -257,7 +257,7 @@ def _of_windows(count: int) -> list[Row]:
 
 @pytest.mark.parametrize("name", sorted(set(REPORTS) - WHOLE_ONLY.keys()))
 def test_every_report_adds_up_over_windows(name: str) -> None:
-    count = 3
+    count = 2
     with opened(*_of_windows(count)) as profile:
         try:
             whole = profile.report(name, slice=Slice(range="w#*"), limit=0)

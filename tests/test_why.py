@@ -275,7 +275,7 @@ def test_what_is_not_recorded_is_named() -> None:
     assert (row["cause"], row["unknown_ns"], row["gap_ns"]) == ("unknown", 10, 10)
 
 
-@pytest.mark.parametrize("name", few(NASTY_NAMES, 4))
+@pytest.mark.parametrize("name", few(NASTY_NAMES, 2))
 def test_hostile_names_fit_and_steer_nothing(name: str) -> None:
     rows = (Range(0, 90, name), Operator(1, 80, name), Call(5, 10, 1, name=name),
             Kernel(20, 30, 1, name=name), Kernel(40, 50, name=name))  # fmt: skip
@@ -359,7 +359,7 @@ def test_one_of_several_profiles_is_chosen(tmp_path: Path) -> None:
     assert refused.status == 2 and "job.db@a" in refused.err
 
 
-@pytest.mark.parametrize("path", few([*EXAMPLES, BASIC], 6), ids=name_of)
+@pytest.mark.parametrize("path", few([*EXAMPLES, BASIC], 3), ids=name_of)
 def test_a_file_and_a_store_of_several_say_the_same(path: Path, tmp_path: Path) -> None:
     """Of the first, a middle and the last event of each kind; the store holds another profile before."""
     include = includable(path)
