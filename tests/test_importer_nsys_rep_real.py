@@ -32,7 +32,7 @@ from nsysconv.store.read import Profile
 
 BASIC = NSYS / "basic-3.25.0.sqlite"
 
-every_pair = pytest.mark.parametrize("pair", few(PAIRS, 2), ids=str)
+every_pair = pytest.mark.parametrize("pair", few(PAIRS, 1), ids=str)
 
 # Notes on what no table is for.
 OF_REPORTS = frozenset({"report-not-read"})
@@ -104,7 +104,7 @@ def test_every_report_is_answered(pair: Pair, tmp_path: Path) -> None:
 
 
 @real
-@pytest.mark.parametrize("pair", few(REPORTS, 3), ids=str)
+@pytest.mark.parametrize("pair", few(REPORTS, 2), ids=str)
 def test_the_build_is_that_of_the_list(pair: Pair) -> None:
     with nsysconv.open(pair.report) as profile:
         version = profile.profile.attributes["tool_version"]

@@ -79,7 +79,7 @@ TABLES = "cuda_api_sum, cuda_gpu_kern_sum, cuda_gpu_mem_time_sum, cuda_gpu_mem_s
     ["basic-summary.txt", "basic-summary.csv", "basic-both-traces.csv"],
     ["basic-2020.txt", "basic-2025.txt", "basic-2025.csv", "basic-2025.json"],
     ["nvprof", "nsys"],
-), 5))  # fmt: skip
+), 3))  # fmt: skip
 def test_tables_of_nsys_in_the_same_file_are_left_out_and_named(
     nvprof: str, nsys: str, first: str, tmp_path: Path
 ) -> None:
@@ -353,7 +353,7 @@ WITH_COMMAS = [path.name for path in LOGS
                and QUOTED_NAME.search(path.read_text("utf-8", "replace"))]
 
 
-@pytest.mark.parametrize("name", few(WITH_COMMAS, 5))
+@pytest.mark.parametrize("name", few(WITH_COMMAS, 3))
 def test_names_are_read_whole_without_quotes(name: str, tmp_path: Path) -> None:
     """Also where other columns follow the name."""
     text = (FOLDER / name).read_text("utf-8")

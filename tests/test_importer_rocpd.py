@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import FIXTURES, REAL, Row, event_rows
+from conftest import FIXTURES, REAL, Row, event_rows, few, with_slow
 from fixtures_rocpd import DATABASES
 from golden_cases import run
 from importing import counts as notes
@@ -65,7 +65,7 @@ def test_the_answer_tells_gpus_of_one_process_apart_and_how_to_ask_why(tmp_path:
     assert "GPU 2" in run("why", target, event, cwd=tmp_path).out
 
 
-@pytest.mark.parametrize("name", DATABASES)
+@pytest.mark.parametrize("name", few(DATABASES, 4))
 def test_in_place_as_imported(name: str, tmp_path: Path) -> None:
     assert not api.import_files(FOLDER / name, tmp_path / "a.db").errors
     with reading(tmp_path / "a.db") as store:
@@ -225,7 +225,10 @@ TRAPS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", TRAPS)
+# Times of ranges are looked at in one place: a trap of each end is tried in `make test`.
+@pytest.mark.parametrize(
+    ("case",), with_slow(((case,), "a range whose" not in case or "fraction" in case) for case in TRAPS)
+)
 def test_traps(basic: Path, case: str) -> None:
     trap = TRAPS[case]
     changed(basic, *trap.statements)

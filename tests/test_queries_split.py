@@ -77,7 +77,7 @@ LATER = {"kernels": ("category", "limit", "compute_pct", "memory_pct"),
 OLD = [name for name in reports_that_are("split") if name != "cuda_gpu_kern_hist"]
 
 
-@pytest.mark.parametrize(("name", "report"), by_turns(WERE["fixtures"], OLD, 4))
+@pytest.mark.parametrize(("name", "report"), by_turns(WERE["fixtures"], OLD, 8))
 def test_split_by_device_every_value_is_what_it_was(name: str, report: str) -> None:
     table = WERE["fixtures"][name][report]
     rows = by_device(FIXTURES / name, report)
@@ -286,7 +286,7 @@ def made_up(seed: int) -> list[Row]:
     return rows
 
 
-@pytest.mark.parametrize(("report", "split"), by_turns(ADD_UP, ["device", "rank"], 2))
+@pytest.mark.parametrize(("report", "split"), by_turns(ADD_UP, ["device", "rank"], 4))
 def test_rows_that_are_split_add_up_to_the_others(report: str, split: str) -> None:
     keys, values = ADD_UP[report]
     for seed in range(3):
