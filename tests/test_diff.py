@@ -179,7 +179,8 @@ def test_exit_statuses(tmp_path: Path) -> None:
                 "kernels[/saxpy/].kernel_sum_ns:9%": "exceeded",
                 "kernels[/reduce/].kernel_sum_ns:3%": "within"}),
     ):  # fmt: skip
-        limits = api.compare(base, other, ["overview"], fail_on=list(expected), run_noise=known).reports[-1]
+        found = api.compare(base, other, ["overview"], fail_on=list(expected), run_noise=known)
+        limits = found.reports[-1]
         assert {row["limit"]: row["state"] for row in limits.rows()} == expected
     assert run(base, other, "overview", "--run-noise", "1%", "--fail-on", f"{SUM}:5%")[0] == 1
     assert api.compare(other, base, ["overview"], fail_on=[f"{SUM}:0%"]).exit_status == 0
@@ -275,7 +276,7 @@ def test_the_same_recording_on_both_sides_is_said(tmp_path: Path) -> None:
     for path, name in ((base, "one.db"), (copy, "two.db")):
         nsysconv.import_files([path], tmp_path / name)
     stores = tmp_path / "one.db", tmp_path / "two.db"
-    for sides, is_same in (((base, copy), True), (stores, True), ((stores[0], changed), False)):  # fmt: skip
+    for sides, is_same in (((base, copy), True), (stores, True), ((stores[0], changed), False)):
         result = api.compare(*sides, ["overview"])
         assert ("sides-equal" in {note.slug for note in result.reports[0].notes}) == is_same
         assert result.answer.startswith("same: both sides are the same recording") == is_same

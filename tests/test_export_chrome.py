@@ -285,7 +285,7 @@ def test_calls_without_thread_have_a_track_of_their_own() -> None:
 
 def test_odd_names(tmp_path: Path) -> None:
     """They are what they are in the JSON, and when we read it."""
-    names = ['a "quoted" name', "back\\slash", "tab\tand\nline\x01", "ünï ☃", "}, {\"ph\": \"X\"", "", "a"]
+    names = ['a "quoted" name', "back\\slash", "tab\tand\nline\x01", "ünï ☃", '}, {"ph": "X"', "", "a"]
     rows = (Kernel(100 * i, 100 * i + 9, name=name) for i, name in enumerate(names))
     write(tmp_path / "store.db", *rows)
     made = made_of(tmp_path / "store.db", tmp_path)
