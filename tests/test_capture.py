@@ -243,9 +243,7 @@ def test_a_bare_program_that_cannot_run(
 
 @pytest.mark.parametrize("ranks", ["0", "3"], ids=["bare", "profiled"])
 def test_signals_that_python_ignores_end_the_program_as_ever(here: Place, ranks: str) -> None:
-    done = here.run(
-        PYTHON_WRAPPER, ["--ranks", ranks], [*LINE, "sh", "-c", "cat /proc/self/status"]
-    )
+    done = here.run(PYTHON_WRAPPER, ["--ranks", ranks], [*LINE, "sh", "-c", "cat /proc/self/status"])
     ignored = re.search(rb"SigIgn:\s*([0-9a-f]+)", done.stdout)
     assert ignored is not None
     assert not int(ignored[1], 16) & (1 << (signal.SIGPIPE - 1))
@@ -437,9 +435,7 @@ def test_a_rank_that_leaves_no_report_leaves_a_record(
 
 @python_first
 @pytest.mark.parametrize("output", ["train.%p", "train.nsys-rep"])
-def test_the_first_record_becomes_the_last(
-    here: Place, wrapper: Sequence[str], output: str
-) -> None:
+def test_the_first_record_becomes_the_last(here: Place, wrapper: Sequence[str], output: str) -> None:
     """Also where the profiler calls its report otherwise than it was to be known before."""
     done = here.run(wrapper, [], ["nsys", "profile", "-o", output, "sh", "-c", "cat *.json"])
     assert b'"exit_status": null' in done.stdout, done.stderr
@@ -475,13 +471,9 @@ def test_a_report_whose_name_was_taken_is_still_found(here: Place, wrapper: Sequ
 
 
 @python_first
-def test_an_old_report_is_not_taken_for_the_missing_one(
-    here: Place, wrapper: Sequence[str]
-) -> None:
+def test_an_old_report_is_not_taken_for_the_missing_one(here: Place, wrapper: Sequence[str]) -> None:
     here.run(wrapper, [], [*LINE, "true"])
-    here.run(
-        wrapper, [], ["nsys", "profile", "-ftrue", *LINE[2:], "true"], STANDIN_FAULTS="3:no-report"
-    )
+    here.run(wrapper, [], ["nsys", "profile", "-ftrue", *LINE[2:], "true"], STANDIN_FAULTS="3:no-report")
     assert record(here).report == "train.1234.0.rank3.nsys-rep"
     assert record(here, f"{NAME}-2").report is None
 
@@ -495,9 +487,7 @@ def test_half_a_report_is_kept(here: Place, wrapper: Sequence[str]) -> None:
 
 
 @python_first
-def test_a_report_that_cannot_be_moved_stays_on_scratch(
-    here: Place, wrapper: Sequence[str]
-) -> None:
+def test_a_report_that_cannot_be_moved_stays_on_scratch(here: Place, wrapper: Sequence[str]) -> None:
     # The folder is gone when the report is to be moved there; as root, rights would keep nobody out.
     done = here.run(wrapper, [], [*LINE, "sh", "-c", "rm -r out; : > out; exit 4"])
     assert done.returncode == 4
@@ -618,9 +608,7 @@ def test_the_shell_twin_brings_home_an_export_of_nsys_own(here: Place) -> None:
 # ---- Files.
 
 
-def test_a_report_comes_from_another_file_system(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_report_comes_from_another_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_links(source: object, target: object) -> None:
         raise OSError(18, "Invalid cross-device link")
 
@@ -654,9 +642,7 @@ def test_a_copy_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mo
     assert list(out.iterdir()) == []
 
 
-def test_scratch_falls_back_to_the_destination(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_scratch_falls_back_to_the_destination(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(atomic_move, "ROOM_BYTES", 2**62)
     root, about = atomic_move.scratch_root(None, {"TMPDIR": "/tmp"}, tmp_path)
     assert root == tmp_path
@@ -670,9 +656,7 @@ def test_the_shell_twin_is_clean() -> None:
     subprocess.run(["shellcheck", "-s", "sh", SCRIPT], check=True)
 
 
-@pytest.mark.parametrize(
-    "example", sorted((ROOT / "examples").glob("*.sh")), ids=lambda path: path.name
-)
+@pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.sh")), ids=lambda path: path.name)
 def test_examples_are_right_by_their_syntax(example: Path) -> None:
     subprocess.run(["bash", "-n", example], check=True)
     if shutil.which("shellcheck"):

@@ -105,9 +105,7 @@ def test_one_process_without_a_rank(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("host", [None, "host"])
-def test_a_number_alone_is_no_process(
-    tmp_path: Path, host: str | None
-) -> None:
+def test_a_number_alone_is_no_process(tmp_path: Path, host: str | None) -> None:
     """Without a host nothing says that one number is one process; with one it does."""
     for cycle in range(2):
         _write(tmp_path, 0, cycle, host=host, ranked=False)
@@ -157,9 +155,7 @@ def test_cycles_by_time(of: list[tuple[str, int, int, int]], cycles: list[int]) 
 
 
 @pytest.mark.parametrize(("gone",), few([((0, 0),), (None,), ((1, 0),), ((0, 2),), ((1, 1),)], 1))
-def test_an_import_makes_a_run_of_each_cycle(
-    tmp_path: Path, gone: tuple[int, int] | None
-) -> None:
+def test_an_import_makes_a_run_of_each_cycle(tmp_path: Path, gone: tuple[int, int] | None) -> None:
     folder = tmp_path / "cycles"
     folder.mkdir()
     for rank in range(2):

@@ -406,10 +406,3 @@ def test_real_before_and_after_follow_from_the_reports() -> None:
         parts = row["by_count_kernel_sum_ns"], row["by_mean_kernel_sum_ns"]
         assert sum(parts) == row["diff_kernel_sum_ns"]
     assert {key for side in sides for key in side} >= {(r["device_id"], r["name"]) for r in rows}
-
-
-@real
-def test_a_real_profile_differs_from_itself_in_nothing() -> None:
-    account, *reports = api.compare(BEFORE, BEFORE).reports
-    assert {row["change_ns"] for row in account.rows()} == {0}
-    assert [report.name for report in reports if report.table is not None and report.rows()] == []

@@ -44,9 +44,7 @@ def test_columns_that_the_host_makes_exist() -> None:
         ("no report.made_up", False, 0.03),
     ],
 )
-def test_noise_is_that_of_who_makes_a_column(
-    column: str, by_step: bool, expected: float | None
-) -> None:
+def test_noise_is_that_of_who_makes_a_column(column: str, by_step: bool, expected: float | None) -> None:
     noise = RunNoise(stepped=0.01, single=0.03, host=0.1, span=0.2)
     assert noise.of(*column.split("."), by_step=by_step) == expected
     assert RunNoise.known(0.004).of(*column.split("."), by_step=by_step) == 0.004

@@ -119,14 +119,6 @@ def test_what_a_killed_export_left_is_removed_and_a_running_one_is_not(
     assert listing(tmp_path) == sorted(["out", *([theirs.name] if is_running else [])])
 
 
-def test_a_source_is_never_changed(tmp_path: Path) -> None:
-    source = tmp_path / "job.sqlite"
-    source.write_bytes(BASIC.read_bytes())
-    export_profiles(source, "parquet", tmp_path / "out")
-    assert listing(tmp_path) == ["job.sqlite", "out"]
-    assert source.read_bytes() == BASIC.read_bytes()
-
-
 # -- the formats, and the command
 
 
@@ -168,9 +160,7 @@ def test_the_command_says_what_it_wrote(tmp_path: Path) -> None:
     (["job.db@rank=1", "--to", "parquet"], "job-rank1_parquet"),
     (["job.db", "--to", "parquet", "-o", "here/"], "here"),
 ])  # fmt: skip
-def test_where_it_is_written(
-    arguments: list[str], expected: str, of_ranks: Path, tmp_path: Path
-) -> None:
+def test_where_it_is_written(arguments: list[str], expected: str, of_ranks: Path, tmp_path: Path) -> None:
     shutil.copyfile(of_ranks, tmp_path / "job.db")
     outcome = run("export", *arguments, cwd=tmp_path)
     assert outcome.status == 0, outcome.err

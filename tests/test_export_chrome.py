@@ -314,9 +314,7 @@ def test_gzip_by_the_suffix(tmp_path: Path) -> None:
 
 def test_the_queue_of_a_stream() -> None:
     """Two launches are called before the first kernel starts: 1, 2, 1, 0."""
-    events = events_of(
-        Call(100, 110, 1), Call(200, 210, 2), Kernel(300, 400, 1), Kernel(400, 500, 2),
-    )  # fmt: skip
+    events = events_of(Call(100, 110, 1), Call(200, 210, 2), Kernel(300, 400, 1), Kernel(400, 500, 2))
     points = [(ns(e["ts"]), e["args"]["launches"]) for e in events if e["ph"] == "C"]
     assert points == [(100, 1), (200, 2), (300, 1), (400, 0)]
 

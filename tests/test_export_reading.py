@@ -8,15 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import (
-    FIXTURES,
-    NSYS,
-    all_columns,
-    by_turns,
-    import_file,
-    name_of,
-    profile_in_place,
-)
+from conftest import FIXTURES, NSYS, all_columns, by_turns, import_file, name_of, profile_in_place
 from hypothesis import given
 from hypothesis import strategies as st
 from traces import document, exported

@@ -72,9 +72,7 @@ def both(store: Path | str, *metrics: str, **options: Any) -> tuple[list[Any], l
     return series.rows(), changes.rows()
 
 
-def of_values(
-    values: Sequence[Mapping[str, float]], gpus: str = "a"
-) -> tuple[list[Any], list[Any]]:
+def of_values(values: Sequence[Mapping[str, float]], gpus: str = "a") -> tuple[list[Any], list[Any]]:
     """The same of runs with these values of rows of kernels, recorded on these GPUs in turns."""
     metric = parse_metric("kernels.avg_ns", compared_columns())
     runs = [Run(f"run{i}", i * HOUR_NS, (gpus[i % len(gpus)],)) for i in range(len(values))]

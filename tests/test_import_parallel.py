@@ -81,9 +81,7 @@ def test_replaced(folder: Path, tmp_path: Path) -> None:
     assert dump(tmp_path / "2.db") == dump(tmp_path / "1.db")
 
 
-def test_options_reach_the_workers(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_options_reach_the_workers(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "Processes", Here)
     names = ("t0.sqlite", "training-2.5.json.gz")
     for jobs in (1, 2):

@@ -110,9 +110,7 @@ def test_fixtures_in_place_from_pages(shelf: Shelf, path: Path, from_pages: list
 
 @real
 @pytest.mark.parametrize("path", few(REAL_FILES, 2), ids=name_of)
-def test_real_files_in_place_from_pages(
-    shelf: Shelf, path: Path, from_pages: list[str]
-) -> None:
+def test_real_files_in_place_from_pages(shelf: Shelf, path: Path, from_pages: list[str]) -> None:
     with profile_in_place(path) as profile, reading(shelf.store(path)) as store:
         assert_equal_profiles(profile, *store.profiles())
 

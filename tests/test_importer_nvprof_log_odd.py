@@ -95,9 +95,7 @@ def test_tables_of_nsys_in_the_same_file_are_left_out_and_named(
 
 
 @pytest.mark.parametrize("nvprof", ["basic-summary.csv", "basic-both-traces.csv"])
-def test_rows_of_nsys_are_no_broken_rows_of_the_table_above_them(
-    nvprof: str, tmp_path: Path
-) -> None:
+def test_rows_of_nsys_are_no_broken_rows_of_the_table_above_them(nvprof: str, tmp_path: Path) -> None:
     texts = [(FOLDER / nvprof).read_text("utf-8"), (NSYS / "basic-2025.csv").read_text("utf-8")]
     (tmp_path / "mixed").write_text("\n".join(texts), encoding="utf-8")
     with imported(tmp_path / "mixed") as (found,), imported(FOLDER / nvprof) as (wanted,):

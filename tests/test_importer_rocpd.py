@@ -39,9 +39,7 @@ BASIC = FOLDER / "basic-3.db"
 def changed(path: Path, *statements: str) -> Path:
     """Runs statements in which $ stands for the end of the tables' names."""
     with closing(sqlite3.connect(path)) as connection, connection:
-        (found,) = connection.execute(
-            "SELECT name FROM sqlite_master WHERE name LIKE 'rocpd_info_node%'"
-        )
+        (found,) = connection.execute("SELECT name FROM sqlite_master WHERE name LIKE 'rocpd_info_node%'")
         for statement in statements:
             connection.execute(statement.replace("$", found[0].removeprefix("rocpd_info_node")))
     return path

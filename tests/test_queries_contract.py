@@ -149,9 +149,7 @@ def recorded(profile: api.OpenProfile, *facts: Fact) -> None:
 
 @real
 @every_kind_of_idle_time
-def test_the_parts_of_every_gap_add_up_to_it(
-    path: Path, kind: str, shelf: Shelf
-) -> None:
+def test_the_parts_of_every_gap_add_up_to_it(path: Path, kind: str, shelf: Shelf) -> None:
     profile = shelf.opened(path)
     recorded(profile, Fact.KERNELS)
     wrong = [row for row in profile.report("idle_gaps", idle=(kind,)).rows()
@@ -162,9 +160,7 @@ def test_the_parts_of_every_gap_add_up_to_it(
 
 @real
 @every_kind_of_idle_time
-def test_a_summary_of_gaps_adds_up_to_the_gaps(
-    path: Path, kind: str, shelf: Shelf
-) -> None:
+def test_a_summary_of_gaps_adds_up_to_the_gaps(path: Path, kind: str, shelf: Shelf) -> None:
     profile = shelf.opened(path)
     recorded(profile, Fact.KERNELS)
     summary: Counter[Any] = Counter()
@@ -182,9 +178,7 @@ def test_a_summary_of_gaps_adds_up_to_the_gaps(
 
 @real
 @every_real_file
-def test_idle_time_is_the_window_less_busy_time_and_all_gaps(
-    path: Path, shelf: Shelf
-) -> None:
+def test_idle_time_is_the_window_less_busy_time_and_all_gaps(path: Path, shelf: Shelf) -> None:
     profile = shelf.opened(path)
     recorded(profile, Fact.KERNELS)
     gaps: Counter[int | None] = Counter()

@@ -108,9 +108,7 @@ def test_a_database_of_nvprof_has_kilohertz_and_attributes(tmp_path: Path) -> No
         " (3, 0, 0, x'27000000', x'FF00000000000000'),"
         " (4, 1, 1, x'27000000', x'FF00000000000000'), (5, 1, 0, 36, 7)",
     )  # fmt: skip
-    assert described(path, *CLOCKS) == [
-        (1_410_000_000, 1_215_198_000, 32, 2048, 1_555_200_000_000)
-    ]
+    assert described(path, *CLOCKS) == [(1_410_000_000, 1_215_198_000, 32, 2048, 1_555_200_000_000)]
     assert described(FIXTURES / "nvprof_database/basic-12.nvvp", *CLOCKS)[0][1:4] == (None, 32, None)
 
 

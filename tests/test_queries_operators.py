@@ -850,9 +850,7 @@ def test_operators_that_calls_of_an_inference_runtime_hold() -> None:
 
 
 @real
-@pytest.mark.parametrize(
-    "path", few([*REAL_TRACES, *sorted(NSYS_AI.glob("GindaChen*"))], 2), ids=name_of
-)
+@pytest.mark.parametrize("path", few([*REAL_TRACES, *sorted(NSYS_AI.glob("GindaChen*"))], 2), ids=name_of)
 def test_selfs_add_up(path: Path) -> None:
     profile = kept(path)
     rows, outer = (profile.report(spec).rows() for spec in ("operators", "operators:top-level"))

@@ -308,9 +308,7 @@ def test_the_spread_is_that_of_rows_by_device(report: str) -> None:
     keys = ADD_UP[report][0]
     unit = "bytes" if report.startswith("transfer") else "ns"
     with opened(*made_up(5)) as profile:
-        whole, parts = (
-            profile.report(report, idle=IDLE, split=each) for each in (None, "device")
-        )
+        whole, parts = (profile.report(report, idle=IDLE, split=each) for each in (None, "device"))
     main = next(column.name for column in whole.columns if column.counted_by)
     by_key: dict[Any, list[int]] = {}
     for row in parts.rows():

@@ -131,10 +131,7 @@ def test_the_answer_comes_first(made: tuple[str, Path]) -> None:
         "Idle for 400 ns between operations; 73.8 % of that: CPU-bound (next operation not yet launched)"
         in answer
     )
-    assert (
-        "The kernel with most time is gemm: 80.0 % of all kernel time, 400 ns in 1 launch."
-        in answer
-    )
+    assert "The kernel with most time is gemm: 80.0 % of all kernel time, 400 ns in 1 launch." in answer
     assert "Copied: 2.00 MB HtoD in 100 ns." in answer
 
 
@@ -608,10 +605,7 @@ def ranks(tmp_path_factory: pytest.TempPathFactory) -> Path:
     store = tmp_path_factory.mktemp("ranks") / "ranks.db"
     for rank in range(6):
         late = 0 if rank < 5 else 1000
-        rows = (
-            Kernel(0, 800 + late // 10, name="gemm"),
-            Kernel(900 + late, 1000 + late, name="norm"),
-        )
+        rows = Kernel(0, 800 + late // 10, name="gemm"), Kernel(900 + late, 1000 + late, name="norm")
         write(store, *rows, ranks={1: rank}, label=f"worker-{rank}")
     return store
 
@@ -711,11 +705,7 @@ def test_calls_are_drawn_beside_all_their_gpu_time(tmp_path: Path) -> None:
 def test_bins_of_several_profiles_stay_in_order(ranks: Path) -> None:
     store = ranks.with_name("copies.db")
     for rank in range(6):
-        copies = (
-            Memcpy(0, 10, bytes=5_000_000),
-            Memcpy(20, 30, bytes=50),
-            Memcpy(40, 50, bytes=5_000),
-        )
+        copies = Memcpy(0, 10, bytes=5_000_000), Memcpy(20, 30, bytes=50), Memcpy(40, 50, bytes=5_000)
         write(store, *copies, Kernel(60, 70), ranks={1: rank}, label=f"worker-{rank}")
     text = rendered(api.page(store, ["transfer_sizes"]))
     rows = re.findall(r'<th scope="row" class="t" title="(.*?)"', text)

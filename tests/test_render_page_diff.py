@@ -292,9 +292,7 @@ def test_very_many_very_long_names_do_not_make_the_page_large(
         ),
     ],
 )  # fmt: skip
-def test_real_pairs_are_on_one_axis_within_the_bounds(
-    before: str, after: str, titles: list[str]
-) -> None:
+def test_real_pairs_are_on_one_axis_within_the_bounds(before: str, after: str, titles: list[str]) -> None:
     found = api.compare(REAL / before, REAL / after, for_page=True)
     text = rendered([found.headline, *found.reports])
     data = data_of(text, "aligned-data")

@@ -212,9 +212,7 @@ def test_a_store_that_is_written_to_is_in_use(store: Path, monkeypatch: pytest.M
 def test_a_damaged_store_is_no_mistake_of_the_query(store: Path) -> None:
     content = bytearray(store.read_bytes())
     with closing(sqlite3.connect(store)) as theirs:
-        (root,) = theirs.execute(
-            "SELECT rootpage FROM sqlite_master WHERE name = 'kernel'"
-        ).fetchone()
+        (root,) = theirs.execute("SELECT rootpage FROM sqlite_master WHERE name = 'kernel'").fetchone()
     size = int.from_bytes(content[16:18], "big")
     content[(root - 1) * size : root * size] = b"\xff" * size
     store.write_bytes(content)
@@ -238,9 +236,7 @@ def test_a_damaged_store_is_no_mistake_of_the_query(store: Path) -> None:
     ("SELECT cast(x'61ff' AS text)", "string", ["a\ufffd"]), ("SELECT ''", "string", [""]),
 ])  # fmt: skip
 @pytest.mark.usefixtures("here")
-def test_columns_have_one_type(
-    store: Path, query: str, kind: str, values: list[object] | None
-) -> None:
+def test_columns_have_one_type(store: Path, query: str, kind: str, values: list[object] | None) -> None:
     if "\0" in query:
         query, values = "SELECT 'a' || char(0, 252)", ["a\0ü"]
     (column,) = ask(store, query).columns

@@ -120,9 +120,7 @@ def test_a_profile_is_replaced_without_a_trace(tmp_path: Path, shelf: Shelf, num
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
-def test_devices_and_processes_are_queried_once(
-    several: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_devices_and_processes_are_queried_once(several: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with reading(several) as store:
         profile = store.profiles()[0]
         asked = [profile.rows(table) for table in ("device", "process")]
@@ -132,9 +130,7 @@ def test_devices_and_processes_are_queried_once(
             profile.rows("extent")  # another process may have changed these
 
 
-def test_a_profile_in_place_is_changed_by_nobody(
-    several: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_profile_in_place_is_changed_by_nobody(several: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No query is spent on it. In a store, another process may replace a profile."""
     with profile_in_place(NSYS_FILES[0]) as profile:
         monkeypatch.setattr(profile, "current_extents", dict)
@@ -217,9 +213,7 @@ UNTOLD = {
 
 
 @pytest.mark.parametrize("what", few(UNTOLD, 2))
-def test_what_one_row_does_not_tell_is_null_or_assumed_everywhere(
-    tmp_path: Path, what: str
-) -> None:
+def test_what_one_row_does_not_tell_is_null_or_assumed_everywhere(tmp_path: Path, what: str) -> None:
     """With one process it may be assumed; but then in the store as well as in what is read."""
     theirs, column, ours = UNTOLD[what]
     source = tmp_path / "export.sqlite"
@@ -321,9 +315,7 @@ UM, GRAPHS = NSYS / "unified_memory-3.25.0.sqlite", NSYS / "graphs-3.28.1.sqlite
     (UM, "gpu_op WHERE start_ns = 20000", {"name": "UM DtoH", "bytes": 8_192}),
     (GRAPHS, "gpu_op WHERE start_ns = 22000", {"kind": "graph_launch", "dur_ns": 5_000}),
 ])  # fmt: skip
-def test_views_show_words_and_names(
-    shelf: Shelf, source: Path, rows: str, shown: dict[str, Any]
-) -> None:
+def test_views_show_words_and_names(shelf: Shelf, source: Path, rows: str, shown: dict[str, Any]) -> None:
     with looking(shelf.store(source)) as connection:
         found = connection.execute(f"SELECT {', '.join(shown)} FROM v_{rows}").fetchone()
     assert found == tuple(shown.values())

@@ -86,9 +86,7 @@ def test_states_in_which_a_thread_leaves(state: str | None, shown: str) -> None:
 
 
 def test_calls_that_nest_are_the_outer_one() -> None:
-    found = host(
-        OsrtCall(200, 400, "fread"), OsrtCall(250, 300, "read"), OsrtCall(390, 500, "poll")
-    )
+    found = host(OsrtCall(200, 400, "fread"), OsrtCall(250, 300, "read"), OsrtCall(390, 500, "poll"))
     assert found["os_call", "fread"] == 200
     assert found["os_call", "poll"] == 100  # from where the first one ends
     assert ("os_call", "read") not in found

@@ -20,11 +20,7 @@ FARTHEST = {"import": (55, 20), "report": (43, 27), "diff": (85, 25)}
 # How often what a command is asked comes back to a module that it had left, at most; to be lowered only.
 MOST_CLIMBS = {"import_:inputs": 4, "diff:options": 3}
 # The command in which a walk of the documentation happens, by the walk's heading.
-WALKS = {
-    "A kernel's row": "import",
-    "A gap's cause": "report",
-    "A flag": "report",
-}
+WALKS = {"A kernel's row": "import", "A gap's cause": "report", "A flag": "report"}
 MOST_FUNCTIONS = 8
 
 
@@ -68,8 +64,3 @@ def test_what_is_asked_goes_down() -> None:
     climbs = {name: int(count) for name, count in re.findall(r"^(\S+): (\d+) climbs$", done.stdout, re.M)}
     assert climbs.keys() == MOST_CLIMBS.keys()
     assert all(climbs[name] <= most for name, most in MOST_CLIMBS.items()), done.stdout
-
-
-def test_a_function_that_is_called_earlier_is_missed() -> None:
-    assert missing_in_order(["a", "b"], ["b", "a"]) == "b"
-    assert missing_in_order(["a", "b"], ["a", "c", "b"]) is None

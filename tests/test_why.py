@@ -365,10 +365,7 @@ def test_a_file_and_a_store_of_several_say_the_same(path: Path, tmp_path: Path) 
     include = includable(path)
     write(tmp_path / "job.db", *EXAMPLE)
     nsysconv.import_files([path], tmp_path / "job.db", include=include, label="it")
-    with (
-        nsysconv.open(path, include=include) as file,
-        nsysconv.open(f"{tmp_path}/job.db@it") as stored,
-    ):
+    with (nsysconv.open(path, include=include) as file, nsysconv.open(f"{tmp_path}/job.db@it") as stored):
         for kind, table in EVENT_KINDS.items():
             count = file.profile.row_count(table)
             assert stored.profile.row_count(table) == count
@@ -395,10 +392,7 @@ def test_ids_of_other_reports_are_understood() -> None:
 
 def test_a_gap_names_the_event_that_ended_it() -> None:
     with opened(*EXAMPLE) as profile:
-        assert [row["event"] for row in profile.report("idle_gaps").rows()] == [
-            "kernel:2",
-            "memcpy:1",
-        ]
+        assert [row["event"] for row in profile.report("idle_gaps").rows()] == ["kernel:2", "memcpy:1"]
 
 
 def test_the_command_of_nsight_compute_counts_launches_of_the_function() -> None:
