@@ -136,7 +136,7 @@ def test_no_two_formats_claim_a_suffix() -> None:
     assert len(suffixes) == len(set(suffixes))
 
 
-@pytest.mark.parametrize(("path", "name"), by_turns(PER_SOURCE, FORMATS, 4), ids=name_of)
+@pytest.mark.parametrize(("path", "name"), by_turns(PER_SOURCE, FORMATS, 8), ids=name_of)
 def test_each_format_takes_each_source(path: Path, name: str, tmp_path: Path) -> None:
     made = export_profiles(path, name, tmp_path / "out")
     assert sum(made.written.counts.values()) > 0

@@ -230,11 +230,12 @@ TRAPS = {
 def test_traps(basic: Path, case: str) -> None:
     trap = TRAPS[case]
     changed(basic, *trap.statements)
-    with imported(basic) as profile:
+    with api.open(basic) as opened:
+        profile = opened.profile
+        found = trap.look(profile)
         assert trap.notes.items() <= notes(profile).items()
         # The end of the tables' names is a UUID of the machine.
         assert not any("88a3" in note.text + note.where for note in profile.notes)
-        found = trap.look(profile)
         assert (set(found) if isinstance(trap.found, set) else found) == trap.found
 
 

@@ -55,7 +55,7 @@ def some(number: int) -> Sequence[str]:
     return REPORTS[number % (len(REPORTS) // ALONE + 1) :: len(REPORTS) // ALONE + 1]
 
 
-@pytest.mark.parametrize(("number", "path"), few(enumerate(EXAMPLES), 3), ids=name_of)
+@pytest.mark.parametrize(("number", "path"), few(enumerate(EXAMPLES), 2), ids=name_of)
 def test_a_file_its_store_and_some_reports_alone_say_the_same(
     number: int, path: Path, tmp_path: Path
 ) -> None:
