@@ -371,7 +371,7 @@ def test_one_of_several_profiles_is_chosen(tmp_path: Path) -> None:
     assert refused.status == 2 and "job.db@a" in refused.err
 
 
-@pytest.mark.parametrize("path", few([*EXAMPLES, BASIC], 3), ids=name_of)
+@pytest.mark.parametrize("path", few([*EXAMPLES, BASIC], 2), ids=name_of)
 def test_a_file_and_a_store_of_several_say_the_same(path: Path, tmp_path: Path) -> None:
     """Of the first, a middle and the last event of each kind; the store holds another profile before."""
     include = includable(path)
