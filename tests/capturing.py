@@ -124,7 +124,7 @@ class Place:
     ) -> subprocess.CompletedProcess[bytes]:
         """Runs a line through a wrapper; the one in Python, and its import, without a new process."""
         command = wrapped(wrapper, options, line)
-        if command[:3] != [sys.executable, "-m", "nsysconv"]:
+        if command[:3] != [sys.executable, "-m", "nsysconv"] or not hasattr(os, "fork"):
             return self.process(command, **variables)
         return forked(command[3:], self.here, {**self.environment, **variables})
 
