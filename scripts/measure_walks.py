@@ -205,7 +205,7 @@ def climbs(folder: Path) -> dict[str, Followed]:
         "import_:inputs": follow(Followed("cli/imports.py:import_", "inputs"),
                                  "import", str(BASIC), "-o", str(folder / "followed.db")),
         "diff:options": follow(Followed("cli/commands.py:diff", "options"),
-                               "diff", str(OLDER), str(BASIC), *asked),
+                               "diff", str(OLDER), str(BASIC), "overview", *asked),
     }  # fmt: skip
 
 

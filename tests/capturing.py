@@ -6,13 +6,21 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
+import traceback
+import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from conftest import FIXTURES, NSYS, ROOT
+from here import Here
 
+from nsysconv.__main__ import main
+from nsysconv.api import capturing, importing  # noqa: F401  # the copy has loaded it
 from nsysconv.capture.command import parse
+from nsysconv.cli import captures
 from nsysconv.errors import CaptureError
 
 STANDIN = ROOT / "tests" / "standin_nsys.py"
@@ -51,6 +59,47 @@ def wrapped(wrapper: Sequence[str], options: Sequence[str], line: Sequence[str])
     return [*wrapper, *options, "--", *before, "--", *parsed.program]
 
 
+def forked(
+    arguments: Sequence[str], cwd: Path, environment: Mapping[str, str]
+) -> subprocess.CompletedProcess[bytes]:
+    """Runs `nsysconv` in a copy of this process: a new one would load all of it again."""
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of newer Pythons, if there are threads
+            pid = os.fork()
+        if not pid:
+            status: object = 70
+            try:
+                os.chdir(cwd)
+                os.environ.clear()
+                os.environ.update(environment)
+                captures._environment = lambda: dict(environment)  # type: ignore[assignment]
+                capturing.Processes = Here  # type: ignore[assignment, misc]
+                tempfile.tempdir = None
+                os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+                os.dup2(out.fileno(), 1)
+                os.dup2(err.fileno(), 2)
+                sys.stdin, sys.stdout, sys.stderr = (
+                    os.fdopen(number, mode, encoding="utf-8", errors="surrogateescape", closefd=False)
+                    for number, mode in enumerate("rww"))  # fmt: skip
+                sys.argv = ["nsysconv", *map(os.fsdecode, arguments)]
+                main()
+            except SystemExit as end:
+                status = end.code
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                with suppress(OSError, ValueError):
+                    sys.stdout.flush()
+                    sys.stderr.flush()
+                os._exit(status if isinstance(status, int) else 0)
+        _, ended = os.waitpid(pid, 0)
+        for file in (out, err):
+            file.seek(0)
+        status = os.waitstatus_to_exitcode(ended)
+        return subprocess.CompletedProcess([*arguments], status, out.read(), err.read())
+
+
 def standins(folder: Path) -> Path:
     """A folder with an nsys and an nvprof that stand in for the real ones."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -71,22 +120,22 @@ class Place:
     environment: Mapping[str, str]
 
     def run(
-        self,
-        wrapper: Sequence[str],
-        options: Sequence[str],
-        line: Sequence[str],
-        **variables: str,
+        self, wrapper: Sequence[str], options: Sequence[str], line: Sequence[str], **variables: str
     ) -> subprocess.CompletedProcess[bytes]:
-        """Runs a line through a wrapper."""
+        """Runs a line through a wrapper; the one in Python, and its import, without a new process."""
+        command = wrapped(wrapper, options, line)
+        if command[:3] != [sys.executable, "-m", "nsysconv"] or not hasattr(os, "fork"):
+            return self.process(command, **variables)
+        return forked(command[3:], self.here, {**self.environment, **variables})
+
+    def process(
+        self, command: Sequence[str], **variables: str
+    ) -> subprocess.CompletedProcess[bytes]:
+        """Runs a command in a process of its own."""
         return subprocess.run(
-            wrapped(wrapper, options, line),
-            cwd=self.here,
-            env={**self.environment, **variables},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
-            timeout=120,
-        )
+            command, cwd=self.here, env={**self.environment, **variables}, stdin=subprocess.DEVNULL,
+            capture_output=True, check=False, timeout=120,
+        )  # fmt: skip
 
     def start(
         self, wrapper: Sequence[str], options: Sequence[str], line: Sequence[str], **variables: str

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import CHILD_ENVIRONMENT, NSYS, ROOT
+from conftest import CHILD_ENVIRONMENT, NSYS, ROOT, Shelf
 from small_store import Kernel, opened
 
 import nsysconv
@@ -42,19 +42,33 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What a new interpreter says of the library: before it is used, what a star brings, and after."""
     out = fresh(
         """
-        import contextlib, io, json, sys
+        import contextlib, io, json, pathlib, sys
         import nsysconv
         names = dir(nsysconv)
         large = [name for name in ("numpy", "pyarrow", "sqlalchemy") if name in sys.modules]
         star = {}
         exec("from nsysconv import *", star)
-        nsysconv.open(sys.argv[1]).close()
-        nsysconv.errors
+        basic, no_gpu = map(pathlib.Path, sys.argv[1:])
+        with contextlib.redirect_stdout(io.StringIO()) as frame:
+            result = nsysconv.import_files(basic, "job.db")
+            print(result.store, result.errors, result.files[0].imported[0].row_counts["kernel"])
+            with nsysconv.open(pathlib.Path("job.db")) as profile:
+                print(profile.report("kernels").to_pandas()["kernel_count"].sum())
+            report = nsysconv.report_on("job.db", "kernels")[0]
+            print(repr(report), report.to_arrow().num_rows)
+            try:
+                nsysconv.open(no_gpu).report("kernels")
+            except nsysconv.errors.NotRecorded as error:
+                print(error.words, bool(error.advice))
+            try:
+                nsysconv.open("nowhere.sqlite")
+            except nsysconv.errors.NsysconvError as error:
+                print(type(error).__name__, error.what, error.where)
         with contextlib.redirect_stdout(io.StringIO()) as help_text:
             help(nsysconv.open)
             help(nsysconv.errors.NotRecorded)
         print(json.dumps({"names": names, "large": large, "star": [*star], "after": dir(nsysconv),
-                          "help": help_text.getvalue()}))
+                          "help": help_text.getvalue(), "frame": frame.getvalue().splitlines()}))
         """,
         tmp_path_factory.mktemp("told"),
     )
@@ -89,30 +103,8 @@ def test_each_public_name_says_what_it_is(name: str) -> None:
     assert (getattr(nsysconv, name).__doc__ or "").strip()
 
 
-def test_from_a_file_to_a_frame(tmp_path: Path) -> None:
-    out = fresh(
-        """
-        import sys, pathlib
-        import nsysconv
-        basic, no_gpu = map(pathlib.Path, sys.argv[1:])
-        result = nsysconv.import_files(basic, "job.db")
-        print(result.store, result.errors, result.files[0].imported[0].row_counts["kernel"])
-        with nsysconv.open(pathlib.Path("job.db")) as profile:
-            print(profile.report("kernels").to_pandas()["kernel_count"].sum())
-        report = nsysconv.report_on("job.db", "kernels")[0]
-        print(repr(report), report.to_arrow().num_rows)
-        try:
-            nsysconv.open(no_gpu).report("kernels")
-        except nsysconv.errors.NotRecorded as error:
-            print(error.words, bool(error.advice))
-        try:
-            nsysconv.open("nowhere.sqlite")
-        except nsysconv.errors.NsysconvError as error:
-            print(type(error).__name__, error.what, error.where)
-        """,
-        tmp_path,
-    )
-    assert out.splitlines() == [
+def test_from_a_file_to_a_frame(told: dict[str, Any]) -> None:
+    assert told["frame"] == [
         "job.db () 8",
         "8",
         "<ShownReport kernels, rows: 5 of 5, columns: 21> 5",
@@ -179,9 +171,8 @@ ANSWERS: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("name", ANSWERS)
-def test_every_report_is_shown(name: str, tmp_path: Path) -> None:
-    nsysconv.import_files(BASIC, tmp_path / "job.db")
-    report = ANSWERS[name](tmp_path / "job.db")
+def test_every_report_is_shown(name: str, shelf: Shelf) -> None:
+    report = ANSWERS[name](shelf.store(BASIC))
     assert isinstance(report, ShownReport)
     assert ("<li>" if report.texts else "<table") in report._repr_html_()
     assert report.columns[0].name in str(report).replace(" ", "_") or report.title in str(report)

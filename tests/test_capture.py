@@ -118,27 +118,16 @@ def test_a_signal_that_ended_the_program_is_understood(here: Place, wrapper: Seq
         (["-otrain"], {}, "train.1234.0.rank3"),
         (["-o", "train.%%.%h"], {}, "train.%." + os.uname().nodename + ".1234.0.rank3"),
         (["-o", "%%q{SLURM_PROCID}"], {}, "%q{SLURM_PROCID}.1234.0.rank3"),
-        (
-            ["-o", "train"],
-            {"SLURM_ARRAY_JOB_ID": "1230", "SLURM_ARRAY_TASK_ID": "4"},
-            "train.1230_4.0.rank3",
-        ),
-        (
-            ["-o", "train"],
-            {"OMPI_COMM_WORLD_RANK": "5", "OMPI_COMM_WORLD_SIZE": "8"},
-            "train.1234.rank5",
-        ),
-        (
-            ["-o", "t"],
-            {"RANK": "6", "WORLD_SIZE": "8", "TORCHELASTIC_RUN_ID": "x"},
-            "t.1234.0.rank6",
-        ),
+        (["-o", "train"], {"SLURM_ARRAY_JOB_ID": "1230", "SLURM_ARRAY_TASK_ID": "4"},
+         "train.1230_4.0.rank3"),
+        (["-o", "train"], {"OMPI_COMM_WORLD_RANK": "5", "OMPI_COMM_WORLD_SIZE": "8"}, "train.1234.rank5"),
+        (["-o", "t"], {"RANK": "6", "WORLD_SIZE": "8", "TORCHELASTIC_RUN_ID": "x"}, "t.1234.0.rank6"),
         (["-o", "t"], {"PMI_RANK": "2", "PMI_SIZE": "4"}, "t.1234.0.rank2"),
         (["-o", "t"], {"FLUX_TASK_RANK": "2", "FLUX_JOB_ID": "ƒAbc1"}, "t.fAbc1.rank2"),
         (["-o", "t"], {"SLURM_PROCID": "008"}, "t.1234.0.rank8"),
         (["-o", "t"], {"SLURM_PROCID": "-1"}, "t.1234.0"),
     ], 2),
-)
+)  # fmt: skip
 def test_names(
     here: Place, wrapper: Sequence[str], output: list[str], variables: dict[str, str], name: str
 ) -> None:
@@ -147,13 +136,9 @@ def test_names(
     assert here.files == [f"{name}.nsys-rep", f"{name}.nsysconv.json"]
 
 
-@pytest.mark.parametrize(
-    ("output", "name"),
-    [
-        ([], "report.1234.0.rank3"),
-        (["-o", "%q{SLURM_JOB_ID}/train.%q{SLURM_PROCID}"], "1234/train.3"),
-    ],
-)
+@pytest.mark.parametrize(("output", "name"), [
+    ([], "report.1234.0.rank3"), (["-o", "%q{SLURM_JOB_ID}/train.%q{SLURM_PROCID}"], "1234/train.3"),
+])  # fmt: skip
 def test_names_that_python_alone_knows(here: Place, output: list[str], name: str) -> None:
     done = here.run(PYTHON_WRAPPER, [], ["nsys", "profile", *output, "true"])
     assert done.returncode == 0, done.stderr
@@ -166,44 +151,30 @@ def test_the_shell_twin_always_adds_job_and_rank(here: Place) -> None:
     assert here.files == [f"{name}.nsys-rep", f"{name}.nsysconv.json"]
 
 
-@python_first
-def test_without_a_launcher_the_name_is_the_users(tmp_path: Path, wrapper: Sequence[str]) -> None:
-    here = place(tmp_path)
-    assert here.run(wrapper, [], ["nsys", "profile", "-o", "train", "true"]).returncode == 0
-    assert here.files == ["train.nsys-rep", "train.nsysconv.json"]
-    assert record(here, "train").rank is None
+PLACES = [
+    ({}, [], "out/train", (None, None, None, None)),
+    (
+        {"PBS_JOBID": "77.head", "PALS_RANKID": "2", "PALS_LOCAL_RANKID": "0", "PALS_NODEID": "1"},
+        ["--ranks", "node1:local0"], "out/train.77.head.rank2", (2, 0, None, "pbs 77.head"),
+    ),
+    # PMIx names the rank alone, and Slurm the rest; the number of an option is neither.
+    ({"PMIX_RANK": "3", **SLURM_RANK_3}, ["--ranks", "node1:local1", "--grace", "30"], NAME,
+     (3, 1, 8, "slurm 1234.0")),
+    ({"PMIX_RANK": "3"}, ["--grace", "30"], "out/train.rank3", (3, None, None, None)),
+]  # fmt: skip
 
 
 @python_first
-def test_places_in_jobs_of_other_systems(tmp_path: Path, wrapper: Sequence[str]) -> None:
-    here = place(
-        tmp_path, PBS_JOBID="77.head", PALS_RANKID="2", PALS_LOCAL_RANKID="0", PALS_NODEID="1"
-    )
-    assert here.run(wrapper, ["--ranks", "node1:local0"], [*LINE, "true"]).returncode == 0
-    told = record(here, "out/train.77.head.rank2")
-    assert (told.rank, told.local_rank, told.job) == (2, 0, "pbs 77.head")
-
-
-@python_first
-def test_what_a_launcher_does_not_say_is_asked_of_the_next(
-    tmp_path: Path, wrapper: Sequence[str]
-) -> None:
-    """PMIx names the rank alone, and Slurm the rest; the number of an option is neither."""
-    here = place(tmp_path, PMIX_RANK="3", **SLURM_RANK_3)
-    options = ["--ranks", "node1:local1", "--grace", "30"]
+@pytest.mark.parametrize(("variables", "options", "name", "told"), PLACES)
+def test_places_in_jobs(
+    tmp_path: Path, wrapper: Sequence[str], variables: dict[str, str], options: list[str], name: str,
+    told: tuple[Any, ...],
+) -> None:  # fmt: skip
+    here = place(tmp_path, **variables)
     assert here.run(wrapper, options, [*LINE, "true"]).returncode == 0
-    told = record(here)
-    assert (told.rank, told.local_rank, told.world_size) == (3, 1, 8)
-
-
-@python_first
-def test_a_launcher_alone_says_no_more_than_it_knows(
-    tmp_path: Path, wrapper: Sequence[str]
-) -> None:
-    here = place(tmp_path, PMIX_RANK="3")
-    assert here.run(wrapper, ["--grace", "30"], [*LINE, "true"]).returncode == 0
-    told = record(here, "out/train.rank3")
-    assert (told.rank, told.local_rank, told.world_size) == (3, None, None)
+    assert here.files == [f"{name}.nsys-rep", f"{name}.nsysconv.json"]
+    found = record(here, name)
+    assert (found.rank, found.local_rank, found.world_size, found.job) == told
 
 
 @both
@@ -242,7 +213,7 @@ SHOW_ENVIRONMENT = "import os; print(sorted(os.environb.items()))"
 def test_a_rank_that_is_not_chosen_is_the_bare_program(here: Place, wrapper: Sequence[str]) -> None:
     program = [sys.executable, "-c", SHOW_ENVIRONMENT + "; import sys; sys.exit(7)"]
     bare = subprocess.run(program, env=here.environment, capture_output=True, check=False)
-    done = here.run(wrapper, ["--ranks", "0,8"], [*LINE, *program])
+    done = here.process(wrapped(wrapper, ["--ranks", "0,8"], [*LINE, *program]))
     assert (done.returncode, done.stdout, done.stderr) == (7, bare.stdout, b"")
     assert here.files == []
 
@@ -272,9 +243,7 @@ def test_a_bare_program_that_cannot_run(
 
 @pytest.mark.parametrize("ranks", ["0", "3"], ids=["bare", "profiled"])
 def test_signals_that_python_ignores_end_the_program_as_ever(here: Place, ranks: str) -> None:
-    done = here.run(
-        PYTHON_WRAPPER, ["--ranks", ranks], [*LINE, "sh", "-c", "cat /proc/self/status"]
-    )
+    done = here.run(PYTHON_WRAPPER, ["--ranks", ranks], [*LINE, "sh", "-c", "cat /proc/self/status"])
     ignored = re.search(rb"SigIgn:\s*([0-9a-f]+)", done.stdout)
     assert ignored is not None
     assert not int(ignored[1], 16) & (1 << (signal.SIGPIPE - 1))
@@ -291,20 +260,12 @@ def test_nsys_works_in_a_folder_of_its_own_and_the_programs_stays(
 
 
 @python_first
-def test_scratch_that_is_named_is_everybodys(here: Place, wrapper: Sequence[str]) -> None:
-    local = here.here.parent / "local"
+def test_scratch_that_is_named_is_everybodys_and_no_pattern(here: Place, wrapper: Sequence[str]) -> None:
+    local = here.here.parent / "a %h %%"
     local.mkdir()
     done = here.run(wrapper, ["--scratch", str(local)], [*LINE, "sh", "-c", 'echo "$TMPDIR"'])
     assert done.stdout.decode().splitlines()[0] == str(local)
     assert f"'{local}/.nsysconv-" in done.stdout.decode()
-    assert list(local.iterdir()) == []
-
-
-@python_first
-def test_a_scratch_folder_is_no_pattern(here: Place, wrapper: Sequence[str]) -> None:
-    local = here.here.parent / "a %h %%"
-    local.mkdir()
-    assert here.run(wrapper, ["--scratch", str(local)], [*LINE, "true"]).returncode == 0
     assert here.files == [f"{NAME}.nsys-rep", f"{NAME}.nsysconv.json"]
     assert list(local.iterdir()) == []
 
@@ -422,23 +383,21 @@ def test_nvprof(here: Place, wrapper: Sequence[str]) -> None:
     assert record(here).profiler == "nvprof"
 
 
-def test_nvprof_and_its_log(here: Place) -> None:
-    line = ["nvprof", "--log-file", "logs/%p.log", "-o", "out/train.nvprof", "true"]
+@pytest.mark.parametrize(("outputs", "files"), [
+    (["--log-file", "logs/%p.log", "-o", "out/train.nvprof"],
+     [r"logs/\d+\.1234\.0\.rank3\.log", f"{NAME}.nsysconv.json", f"{NAME}.nvprof"]),
+    (["--log-file", "out/train.log"], [f"{NAME}.log", f"{NAME}.nsysconv.json"]),
+    ([], ["report.1234.0.rank3.nsysconv.json", "report.1234.0.rank3.nvprof"]),
+])  # fmt: skip
+def test_outputs_of_nvprof(here: Place, outputs: list[str], files: list[str]) -> None:
+    """Of a log alone the log is the report; without an output there is one."""
+    line = ["nvprof", *outputs, "true"]
     here.run(PYTHON_WRAPPER, [], line, STANDIN_FIXTURE=str(NVPROF_PROFILE))
-    log, *reports = here.files
-    assert re.fullmatch(r"logs/\d+\.1234\.0\.rank3\.log", log)
-    assert reports == [f"{NAME}.nsysconv.json", f"{NAME}.nvprof"]
-
-
-def test_nvprof_with_a_log_alone(here: Place) -> None:
-    here.run(PYTHON_WRAPPER, [], ["nvprof", "--log-file", "out/train.log", "true"])
-    assert here.files == [f"{NAME}.log", f"{NAME}.nsysconv.json"]
-    assert record(here).report == "train.1234.0.rank3.log"
-
-
-def test_nvprof_without_an_output_gets_one(here: Place) -> None:
-    here.run(PYTHON_WRAPPER, [], ["nvprof", "true"], STANDIN_FIXTURE=str(NVPROF_PROFILE))
-    assert here.files == ["report.1234.0.rank3.nsysconv.json", "report.1234.0.rank3.nvprof"]
+    assert all(map(re.fullmatch, files, here.files)), here.files
+    assert len(here.files) == len(files)
+    (told,) = [each.removesuffix(".nsysconv.json") for each in here.files if each.endswith(".json")]
+    suffix = ".log" if len(files) == 2 and outputs else ".nvprof"
+    assert record(here, told).report == Path(told).name + suffix
 
 
 def test_the_shell_twin_leaves_nvprofs_log_where_the_line_says(here: Place) -> None:
@@ -476,9 +435,7 @@ def test_a_rank_that_leaves_no_report_leaves_a_record(
 
 @python_first
 @pytest.mark.parametrize("output", ["train.%p", "train.nsys-rep"])
-def test_the_first_record_becomes_the_last(
-    here: Place, wrapper: Sequence[str], output: str
-) -> None:
+def test_the_first_record_becomes_the_last(here: Place, wrapper: Sequence[str], output: str) -> None:
     """Also where the profiler calls its report otherwise than it was to be known before."""
     done = here.run(wrapper, [], ["nsys", "profile", "-o", output, "sh", "-c", "cat *.json"])
     assert b'"exit_status": null' in done.stdout, done.stderr
@@ -514,13 +471,9 @@ def test_a_report_whose_name_was_taken_is_still_found(here: Place, wrapper: Sequ
 
 
 @python_first
-def test_an_old_report_is_not_taken_for_the_missing_one(
-    here: Place, wrapper: Sequence[str]
-) -> None:
+def test_an_old_report_is_not_taken_for_the_missing_one(here: Place, wrapper: Sequence[str]) -> None:
     here.run(wrapper, [], [*LINE, "true"])
-    here.run(
-        wrapper, [], ["nsys", "profile", "-ftrue", *LINE[2:], "true"], STANDIN_FAULTS="3:no-report"
-    )
+    here.run(wrapper, [], ["nsys", "profile", "-ftrue", *LINE[2:], "true"], STANDIN_FAULTS="3:no-report")
     assert record(here).report == "train.1234.0.rank3.nsys-rep"
     assert record(here, f"{NAME}-2").report is None
 
@@ -534,9 +487,7 @@ def test_half_a_report_is_kept(here: Place, wrapper: Sequence[str]) -> None:
 
 
 @python_first
-def test_a_report_that_cannot_be_moved_stays_on_scratch(
-    here: Place, wrapper: Sequence[str]
-) -> None:
+def test_a_report_that_cannot_be_moved_stays_on_scratch(here: Place, wrapper: Sequence[str]) -> None:
     # The folder is gone when the report is to be moved there; as root, rights would keep nobody out.
     done = here.run(wrapper, [], [*LINE, "sh", "-c", "rm -r out; : > out; exit 4"])
     assert done.returncode == 4
@@ -548,16 +499,7 @@ def test_a_report_that_cannot_be_moved_stays_on_scratch(
 
 @both
 def test_secrets_stay_out_of_the_record(here: Place, wrapper: Sequence[str]) -> None:
-    line = [
-        "nsys",
-        "profile",
-        "-e",
-        "B=SECRET-option",
-        "-o",
-        "out/train",
-        "true",
-        "SECRET-argument",
-    ]
+    line = ["nsys", "profile", "-e", "B=SECRET-option", "-o", "out/train", "true", "SECRET-argument"]
     here.run(wrapper, [], line, TOKEN="SECRET-environment", SLURM_JOB_NAME="SECRET-job")
     assert b"SECRET" not in (here.here / f"{NAME}.nsysconv.json").read_bytes()
 
@@ -571,7 +513,7 @@ def rows(store: Path) -> list[dict[str, Any]]:
 
 
 def test_the_report_is_imported_beside_it(here: Place) -> None:
-    done = here.run(IMPORTING, [], [*LINE, "sh", "-c", "exit 3"])
+    done = here.process(wrapped(IMPORTING, [], [*LINE, "sh", "-c", "exit 3"]))
     assert done.returncode == 3
     assert here.files == [f"{NAME}.db", f"{NAME}.nsys-rep", f"{NAME}.nsysconv.json"]
     assert record(here).store == "train.1234.0.rank3.db"
@@ -666,9 +608,7 @@ def test_the_shell_twin_brings_home_an_export_of_nsys_own(here: Place) -> None:
 # ---- Files.
 
 
-def test_a_report_comes_from_another_file_system(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_report_comes_from_another_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_links(source: object, target: object) -> None:
         raise OSError(18, "Invalid cross-device link")
 
@@ -702,9 +642,7 @@ def test_a_copy_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mo
     assert list(out.iterdir()) == []
 
 
-def test_scratch_falls_back_to_the_destination(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_scratch_falls_back_to_the_destination(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(atomic_move, "ROOM_BYTES", 2**62)
     root, about = atomic_move.scratch_root(None, {"TMPDIR": "/tmp"}, tmp_path)
     assert root == tmp_path
@@ -718,9 +656,7 @@ def test_the_shell_twin_is_clean() -> None:
     subprocess.run(["shellcheck", "-s", "sh", SCRIPT], check=True)
 
 
-@pytest.mark.parametrize(
-    "example", sorted((ROOT / "examples").glob("*.sh")), ids=lambda path: path.name
-)
+@pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.sh")), ids=lambda path: path.name)
 def test_examples_are_right_by_their_syntax(example: Path) -> None:
     subprocess.run(["bash", "-n", example], check=True)
     if shutil.which("shellcheck"):

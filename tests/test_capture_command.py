@@ -74,16 +74,7 @@ def test_nothing_but_the_output_is_changed(
 )
 def test_every_spelling_of_the_output(option: list[str], changed: list[str]) -> None:
     line = parse(["nsys", "profile", "-t", "cuda", *option, "./a", "-o", "b"])
-    assert line.with_outputs(["NEW"]) == (
-        "nsys",
-        "profile",
-        "-t",
-        "cuda",
-        *changed,
-        "./a",
-        "-o",
-        "b",
-    )
+    assert line.with_outputs(["NEW"]) == ("nsys", "profile", "-t", "cuda", *changed, "./a", "-o", "b")
 
 
 @pytest.mark.parametrize(
@@ -98,9 +89,7 @@ def test_whether_nsys_may_overwrite(option: list[str], overwrites: bool) -> None
 
 
 def test_nvprof_writes_a_profile_and_a_log() -> None:
-    line = parse(
-        ["nvprof", "-f", "--log-file", "a.log", "--csv", "-o", "a.nvprof", "./a", "-o", "c"]
-    )
+    line = parse(["nvprof", "-f", "--log-file", "a.log", "--csv", "-o", "a.nvprof", "./a", "-o", "c"])
     assert line.overwrites
     changed = line.with_outputs(["NEW.log", "NEW.nvprof"])
     assert changed == (

@@ -10,12 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nsysconv.diff.change_points import (
-    FEWEST_VALUES,
-    change_points,
-    outliers,
-    split_statistics,
-)
+from nsysconv.diff.change_points import FEWEST_VALUES, change_points, outliers, split_statistics
 
 
 def slow_statistic(values: list[int], place: int) -> Fraction:

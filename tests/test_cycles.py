@@ -51,7 +51,7 @@ def _slugs(target: Path, name: str = "rank_summary") -> set[str]:
 
 
 @pytest.mark.parametrize(
-    ("cycles", "named"), few([(3, "{rank}.{cycle}"), (2, "{cycle}.{rank}"), (7, "{rank}.{cycle}")], 2)
+    ("cycles", "named"), few([(2, "{cycle}.{rank}"), (3, "{rank}.{cycle}"), (7, "{rank}.{cycle}")], 1)
 )
 def test_each_rank_is_one_with_its_cycles(tmp_path: Path, cycles: int, named: str) -> None:
     for rank in range(2):
@@ -86,7 +86,7 @@ def test_the_answer_counts_no_cycle_as_a_gpu(tmp_path: Path) -> None:
         assert row["busy_pct"] == pytest.approx(100 * row["busy_ns"] / row["span_ns"])
 
 
-@pytest.mark.parametrize(("gone",), few([((0, 0),), ((1, 0),), ((0, 2),), ((1, 1),)], 2))
+@pytest.mark.parametrize(("gone",), few([((0, 0),), ((1, 0),), ((0, 2),), ((1, 1),)], 1))
 def test_a_lost_cycle_moves_no_other(tmp_path: Path, gone: tuple[int, int]) -> None:
     for rank in range(2):
         for cycle in range(3):
@@ -105,9 +105,7 @@ def test_one_process_without_a_rank(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("host", [None, "host"])
-def test_a_number_alone_is_no_process(
-    tmp_path: Path, host: str | None
-) -> None:
+def test_a_number_alone_is_no_process(tmp_path: Path, host: str | None) -> None:
     """Without a host nothing says that one number is one process; with one it does."""
     for cycle in range(2):
         _write(tmp_path, 0, cycle, host=host, ranked=False)
@@ -156,10 +154,8 @@ def test_cycles_by_time(of: list[tuple[str, int, int, int]], cycles: list[int]) 
     assert [*cycles_of([*_refs(*of)]).numbers.values()] == cycles
 
 
-@pytest.mark.parametrize(("gone",), few([(None,), ((0, 0),), ((1, 0),), ((0, 2),), ((1, 1),)], 2))
-def test_an_import_makes_a_run_of_each_cycle(
-    tmp_path: Path, gone: tuple[int, int] | None
-) -> None:
+@pytest.mark.parametrize(("gone",), few([((0, 0),), (None,), ((1, 0),), ((0, 2),), ((1, 1),)], 1))
+def test_an_import_makes_a_run_of_each_cycle(tmp_path: Path, gone: tuple[int, int] | None) -> None:
     folder = tmp_path / "cycles"
     folder.mkdir()
     for rank in range(2):

@@ -38,12 +38,8 @@ from nsysconv.timeline.timeline import Timeline
 KINETO = FIXTURES / "kineto"
 NVPROF = FIXTURES / "nvprof_log"
 PLAIN: tuple[Row, ...] = (Call(0, 10, 1), Kernel(20, 120, 1))
-A100 = {
-    0: {"name": "NVIDIA A100-SXM4-40GB", "sm_count": 108, "compute_major": 8, "compute_minor": 0}
-}
-H100 = {
-    0: {"name": "NVIDIA H100 80GB HBM3", "sm_count": 132, "compute_major": 9, "compute_minor": 0}
-}
+A100 = {0: {"name": "NVIDIA A100-SXM4-40GB", "sm_count": 108, "compute_major": 8, "compute_minor": 0}}
+H100 = {0: {"name": "NVIDIA H100 80GB HBM3", "sm_count": 132, "compute_major": 9, "compute_minor": 0}}
 Make = Callable[..., Timeline]
 
 
@@ -393,10 +389,7 @@ def test_graph_intervals_against_kernels(profile: Make) -> None:
 
 
 def test_events_against_totals(profile: Make) -> None:
-    rows = (
-        Total("kernel", 1, 100, name="kernel"),
-        Total("api_call", 1, 10, name="cudaLaunchKernel"),
-    )
+    rows = Total("kernel", 1, 100, name="kernel"), Total("api_call", 1, 10, name="cudaLaunchKernel")
     summed = {Fact.KERNEL_TOTALS, Fact.MEMORY_TOTALS, Fact.API_TOTALS, Fact.THREADS}
     summary = profile(*rows, holds=summed)
     events = profile(holds={Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.API_CALLS, Fact.THREADS})

@@ -8,15 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import (
-    FIXTURES,
-    NSYS,
-    all_columns,
-    by_turns,
-    import_file,
-    name_of,
-    profile_in_place,
-)
+from conftest import FIXTURES, NSYS, all_columns, by_turns, import_file, name_of, profile_in_place
 from hypothesis import given
 from hypothesis import strategies as st
 from traces import document, exported
@@ -102,7 +94,7 @@ def test_constants_are_what_the_columns_hold(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "few_groups"), by_turns([BASIC, TWO_GPUS, TRACE], [0, 16], 3), ids=name_of
+    ("source", "few_groups"), by_turns([BASIC, TWO_GPUS, TRACE], [0, 16], 4), ids=name_of
 )
 def test_number_of_rows_at_a_time_changes_no_event(
     source: Path, few_groups: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -5,20 +5,28 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import FIXTURES, NSYS, few
+from conftest import FIXTURES, NSYS
 from run_command import run
 from small_store import Kernel, Range, write
 
 from nsysconv import api, queries
 from nsysconv.api import kept_reports as keeping
 from nsysconv.api.diffing import compared_columns
-from nsysconv.diff.history import trend
+from nsysconv.diff.history import (
+    Run,
+    changes_of,
+    changes_report,
+    history_report,
+    parse_metric,
+    series_of,
+    trend,
+)
 from nsysconv.diff.rows import measures_of
 from nsysconv.errors import InputError, InUseError, UsageError
 from nsysconv.store.checksums import check
@@ -64,60 +72,68 @@ def both(store: Path | str, *metrics: str, **options: Any) -> tuple[list[Any], l
     return series.rows(), changes.rows()
 
 
-def test_levels_spread_and_change_by_hand(tmp_path: Path) -> None:
-    # 10 runs of 1,000 ns in a step and 10 of 1,100; every second run takes 1 % more.
-    lengths = [1_000, 1_010] * 5 + [1_100, 1_111] * 5
-    write_runs(tmp_path / "runs.db", lengths)
-    (series,), (change,) = both(tmp_path / "runs.db", KERNELS)
+def of_values(values: Sequence[Mapping[str, float]], gpus: str = "a") -> tuple[list[Any], list[Any]]:
+    """The same of runs with these values of rows of kernels, recorded on these GPUs in turns."""
+    metric = parse_metric("kernels.avg_ns", compared_columns())
+    runs = [Run(f"run{i}", i * HOUR_NS, (gpus[i % len(gpus)],)) for i in range(len(values))]
+    found = series_of([metric], runs, [{(metric.text, k): v for k, v in each.items()} for each in values])
+    return history_report(found, runs).rows(), changes_report(changes_of(found, runs), runs).rows()
+
+
+@pytest.fixture(scope="module")
+def levels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store of 8 runs of 1,000 ns in a step and 8 of 1,100; every second run takes 1 % more."""
+    store = tmp_path_factory.mktemp("levels") / "runs.db"
+    write_runs(store, [1_000, 1_010] * 4 + [1_100, 1_111] * 4)
+    return store
+
+
+def test_levels_spread_and_change_by_hand(levels: Path) -> None:
+    found = api.history(levels, KERNELS)
+    (series,), (change,), rows = (report.rows() for report in found)
     assert series["metric"] == "overview.kernel_sum_ns per step"
-    assert (series["run_count"], series["since"]) == (20, "run10")
-    assert (series["first_run"], series["last_run"]) == ("run0", "run19")
+    assert (series["run_count"], series["since"]) == (16, "run8")
+    assert (series["first_run"], series["last_run"]) == ("run0", "run15")
     # Of 1,100 and 1,111 the median is 1,105.5. All runs are 0.4975 % of their median from it.
     assert series["level_med"] == 1_105.5
     assert series["spread_pct"] == pytest.approx(100 * 1.4826 * 5 / 1_005, rel=1e-3)
-    assert series["trend"][:10] < "▅" < series["trend"][10:]
+    assert series["trend"][:8] < "▅" < series["trend"][8:]
     assert change == {
-        "metric": "overview.kernel_sum_ns per step", "row": None, "run": "run10", "kind": "real",
-        "verdict": "worse", "change": "1.00 µs → 1.11 µs (+10.0 %)", "runs": "10:10", "why": None,
-        "recorded": "1970-01-01 10:00:00 UTC", "base_run": "run9", "change_pct": pytest.approx(10.0),
+        "metric": "overview.kernel_sum_ns per step", "row": None, "run": "run8", "kind": "real",
+        "verdict": "worse", "change": "1.00 µs → 1.11 µs (+10.0 %)", "runs": "8:8", "why": None,
+        "recorded": "1970-01-01 08:00:00 UTC", "base_run": "run7", "change_pct": pytest.approx(10.0),
         "before_med": 1_005.0, "after_med": 1_105.5, "unit": "ns"}  # fmt: skip
-
-
-def test_each_run_stands_in_its_level_by_hand(tmp_path: Path) -> None:
-    write_runs(tmp_path / "runs.db", [1_000, 1_010] * 5 + [1_100, 1_111] * 5)
-    *_, each_run = api.history(tmp_path / "runs.db", KERNELS)
-    rows = each_run.rows()
-    assert [row["run"] for row in rows] == [f"run{n}" for n in range(20)]
-    assert [row["value"] for row in rows[8:12]] == [1_000, 1_010, 1_100, 1_111]
-    assert [row["level_med"] for row in rows] == [1_005.0] * 10 + [1_105.5] * 10
+    # Each run stands in its level.
+    assert [row["run"] for row in rows] == [f"run{n}" for n in range(16)]
+    assert [row["value"] for row in rows[6:10]] == [1_000, 1_010, 1_100, 1_111]
+    assert [row["level_med"] for row in rows] == [1_005.0] * 8 + [1_105.5] * 8
     # The spread is 1.4826 times 5 of 1,005 (and 5.5 of 1,105.5, nearly the same share).
     far = rows[0]["usual_high"] - 1_005.0
     assert far == pytest.approx(1.4826 * 5, rel=1e-2)
     assert rows[0]["usual_low"] == pytest.approx(1_005.0 - far)
-    assert rows[10]["recorded"] == "1970-01-01 10:00:00 UTC"
-    (drawn,) = each_run.plot().axes
+    assert rows[8]["recorded"] == "1970-01-01 08:00:00 UTC"
+    (drawn,) = found[2].plot().axes
     assert drawn.get_lines()[-1].get_ydata().tolist() == [row["value"] for row in rows]
 
 
-def test_the_page_draws_each_series_with_its_changes(tmp_path: Path) -> None:
-    write_runs(tmp_path / "runs.db", [1_000, 1_010] * 5 + [1_100, 1_111] * 5)
-    outcome = run("history", "runs.db", KERNELS, "-o", "h.html", cwd=tmp_path)
+def test_the_page_draws_each_series_with_its_changes(levels: Path, tmp_path: Path) -> None:
+    outcome = run("history", levels.name, KERNELS, "-o", str(tmp_path / "h.html"), cwd=levels.parent)
     assert outcome.status == 0, outcome.err
     page = (tmp_path / "h.html").read_text()
     (figure,) = re.findall(r'<figure class="series">.*?</figure>', page, re.DOTALL)
-    assert "20 runs, 1 change, now 1.11 µs" in figure
+    assert "16 runs, 1 change, now 1.11 µs" in figure
     (points,) = re.findall(r'class="runs" d="(.*?)"', figure)
-    assert points.count("M") == 20
+    assert points.count("M") == 16
     assert figure.count('class="usual"') == figure.count('class="level"') == 2
-    assert "<title>run10: 1.00 µs → 1.11 µs</title>" in figure
-    assert "nsysconv diff runs.db@run9 runs.db@run10 contributors" in page
+    assert "<title>run8: 1.00 µs → 1.11 µs</title>" in figure
+    assert "nsysconv diff runs.db@run7 runs.db@run8 contributors" in page
     # Higher is more: the second level is drawn above the first.
     first, second = (float(each) for each in re.findall(r'class="level" d="M\S+ (\S+)H', figure))
     assert second < first
 
 
 def test_the_default_is_steps_kernels_and_window(tmp_path: Path) -> None:
-    write_runs(tmp_path / "runs.db", varied(3))
+    write_runs(tmp_path / "runs.db", [1_000])
     series, changes = both(tmp_path / "runs.db")
     assert [row["metric"] for row in series] == [
         "steps.period_ns", "overview.kernel_sum_ns per step", "overview.window_ns per step"]  # fmt: skip
@@ -136,11 +152,13 @@ def test_values_are_those_of_the_report(tmp_path: Path) -> None:
         assert {row["row"]: row["level_med"] for row in series} == expected
 
 
-def test_a_number_of_steps_is_no_change(tmp_path: Path) -> None:
-    write_runs(tmp_path / "runs.db", varied(10), steps=2)
-    write_runs(tmp_path / "runs.db", varied(10), steps=4, first=10)
-    (series,), changes = both(tmp_path / "runs.db", KERNELS)
-    assert (series["run_count"], changes) == (20, [])
+def test_runs_are_in_the_order_of_their_recording_and_per_step(tmp_path: Path) -> None:
+    """A number of steps is no change."""
+    store = tmp_path / "runs.db"
+    write_runs(store, [1_100], first=1, steps=4)
+    write_runs(store, [1_000], steps=2)
+    *_, each_run = api.history(store, KERNELS)
+    assert [(row["run"], row["value"]) for row in each_run.rows()] == [("run0", 1_000), ("run1", 1_100)]
 
 
 def test_what_is_per_step_is_not_divided_again(tmp_path: Path) -> None:
@@ -150,33 +168,21 @@ def test_what_is_per_step_is_not_divided_again(tmp_path: Path) -> None:
         ("kernels.per_step_ns", 1_000), ("kernels.kernel_count per step", 1)]  # fmt: skip
 
 
-def test_runs_are_in_the_order_of_their_recording(tmp_path: Path) -> None:
-    store = tmp_path / "runs.db"
-    write_runs(store, varied(10, 1_100), first=10)
-    write_runs(store, varied(10))
-    _, (change,) = both(store, KERNELS)
-    assert (change["run"], change["verdict"]) == ("run10", "worse")
-
-
 def test_another_gpu_begins_another_series(tmp_path: Path) -> None:
     store = tmp_path / "runs.db"
-    write_runs(store, varied(10), gpus={0: {"name": "old"}})
-    write_runs(store, varied(10, 800), first=10, gpus={0: {"name": "new"}})
+    write_runs(store, [1_000], gpus={0: {"name": "old"}})
+    write_runs(store, [800], first=1, gpus={0: {"name": "new"}})
     series, (change,) = both(store, KERNELS)
     assert [(row["environment"].partition(";")[0], row["run_count"]) for row in series] == [
-        ("old", 10), ("new", 10)]  # fmt: skip
-    assert (change["run"], change["kind"], change["verdict"]) == ("run10", "environment", None)
-    assert (change["why"], change["runs"]) == ("old to new", "10:10")
-    assert change["change_pct"] == pytest.approx(-20, abs=0.5)
+        ("old", 1), ("new", 1)]  # fmt: skip
+    assert (change["run"], change["kind"], change["verdict"]) == ("run1", "environment", None)
+    assert (change["why"], change["runs"]) == ("old to new", "1:1")
+    assert change["change_pct"] == pytest.approx(-20)
 
 
-def test_two_gpus_in_turns_are_two_series(tmp_path: Path) -> None:
-    store = tmp_path / "runs.db"
-    for number, length in enumerate(varied(40)):
-        name, factor = (("a", 1.0), ("b", 2.0))[number % 2]
-        slower = 1.1 if number >= 20 else 1.0
-        write_runs(store, [round(factor * slower * length)], first=number, gpus={0: {"name": name}})
-    series, changes = both(store, KERNELS)
+def test_two_gpus_in_turns_are_two_series() -> None:
+    lengths = [length * (1 + i % 2) * (1.1 if i >= 20 else 1) for i, length in enumerate(varied(40))]
+    series, changes = of_values([{"k": length} for length in lengths], "ab")
     assert [row["run_count"] for row in series] == [20, 20]
     assert [(row["run"], row["kind"]) for row in changes] == [
         ("run20", "real"), ("run1", "environment"), ("run21", "real")]  # fmt: skip
@@ -184,13 +190,13 @@ def test_two_gpus_in_turns_are_two_series(tmp_path: Path) -> None:
 
 def test_another_host_explains_a_change(tmp_path: Path) -> None:
     store = tmp_path / "runs.db"
-    write_runs(store, varied(10), host="node1")
-    write_runs(store, varied(10, 1_100), first=10, host="node2")
+    write_runs(store, varied(7), host="node1")
+    write_runs(store, varied(7, 1_100), first=7, host="node2")
     _, (change,) = both(store, KERNELS)
     assert (change["kind"], change["why"]) == ("environment", "host node1 to node2")
 
 
-@pytest.mark.parametrize(("factors", "kinds"), few([
+@pytest.mark.parametrize(("factors", "kinds"), [
     # All four kernels, three of four (75 %), four of five (80 %), one of five; three rows are too few.
     ((1.1, 1.1, 1.1, 1.1), {"machine"}),
     ((1.1, 1.1, 1.1, 1.0), {"real"}),
@@ -199,15 +205,12 @@ def test_another_host_explains_a_change(tmp_path: Path) -> None:
     ((1.1, 1.1, 1.1), {"real"}),
     # 3 to 40 %: not alike.
     ((1.03, 1.05, 1.15, 1.4), {"real"}),
-], 3))  # fmt: skip
-def test_all_rows_together_are_the_machine(
-    tmp_path: Path, factors: tuple[float, ...], kinds: set[str]
-) -> None:
-    lengths = varied(10)
-    before = [[length + 50 * i for i in range(len(factors))] for length in lengths]
-    after = [[round(factor * row) for factor, row in zip(factors, each, strict=True)] for each in before]
-    write_runs(tmp_path / "runs.db", [*before, *after])
-    _, changes = both(tmp_path / "runs.db", "kernels.avg_ns")
+])  # fmt: skip
+def test_all_rows_together_are_the_machine(factors: tuple[float, ...], kinds: set[str]) -> None:
+    _, changes = of_values([
+        {f"k{i}": (length + 50 * i) * (factor if after else 1) for i, factor in enumerate(factors)}
+        for after in (False, True) for length in varied(10)
+    ])  # fmt: skip
     assert {row["kind"] for row in changes} == kinds
     assert len(changes) == sum(factor > 1 for factor in factors)
     assert {row["run"] for row in changes} == {"run10"}
@@ -215,28 +218,26 @@ def test_all_rows_together_are_the_machine(
     assert all(why == f"4 of {len(factors)} rows change alike" for why in machine)
 
 
-@pytest.mark.parametrize(("with_k1", "found"), few([
+@pytest.mark.parametrize(("with_k1", "found"), [
     ("-----+++++-----", [("run5", "appears", "none → 500 ns", "5:5", "run4", None, 500.0),
                          ("run10", "vanishes", "500 ns → none", "5:5", "run9", 500.0, None)]),
     ("-----+++++", [("run5", "appears", "none → 500 ns", "5:5", "run4", None, 500.0)]),
     # For fewer runs than five, or now and then.
     ("----+++++", []), ("+-+-+-+-+-+-", []), ("-----++++", []), ("-----+++-++++++", []),
     ("++++++-----", [("run6", "vanishes", "500 ns → none", "6:5", "run5", 500.0, None)]),
-], 3))  # fmt: skip
-def test_a_row_appears_and_vanishes(tmp_path: Path, with_k1: str, found: list[Any]) -> None:
-    write_runs(tmp_path / "runs.db", [[1_000, 500] if sign == "+" else [1_000] for sign in with_k1])
-    _, changes = both(tmp_path / "runs.db", "kernels.avg_ns")
+])  # fmt: skip
+def test_a_row_appears_and_vanishes(with_k1: str, found: list[Any]) -> None:
+    _, changes = of_values([{"k0": 1_000, **({"k1": 500} if sign == "+" else {})} for sign in with_k1])
     names = ("run", "kind", "change", "runs", "base_run", "before_med", "after_med")
     assert [tuple(row[name] for name in names) for row in changes] == found
     assert {row["row"] for row in changes} <= {"k1"}
     assert {row["verdict"] for row in changes} <= {None}
 
 
-def test_a_run_alone_is_noise(tmp_path: Path) -> None:
+def test_a_run_alone_is_noise() -> None:
     lengths = varied(20)
     lengths[7] = 1_300
-    write_runs(tmp_path / "runs.db", lengths)
-    (series,), (change,) = both(tmp_path / "runs.db", KERNELS)
+    (series,), (change,) = of_values([{"k": length} for length in lengths])
     assert (change["run"], change["kind"], change["verdict"]) == ("run7", "noise", None)
     assert change["base_run"] is None
     assert change["change_pct"] == pytest.approx(30, abs=0.5)
@@ -330,19 +331,19 @@ def test_a_name_of_steps_that_some_runs_have(tmp_path: Path) -> None:
         both(store, "steps.avg_ns", step_range="nothing *")
 
 
-def test_formats(tmp_path: Path) -> None:
-    write_runs(tmp_path / "runs.db", [*varied(10), *varied(10, 1_200)])
-    text = run("history", "runs.db", cwd=tmp_path)
+def test_formats(levels: Path, tmp_path: Path) -> None:
+    text = run("history", levels.name, KERNELS, cwd=levels.parent)
     assert text.status == 0
-    assert "+20.0 %" in text.out
-    hint = "→ what changed: nsysconv diff runs.db@run9 runs.db@run10 contributors"
+    assert "+10.0 %" in text.out
+    hint = "→ what changed: nsysconv diff runs.db@run7 runs.db@run8 contributors"
     assert text.out.splitlines()[-1] == hint
-    found = json.loads(run("history", "runs.db", KERNELS, "-f", "json", cwd=tmp_path).out)
+    found = json.loads(run("history", levels.name, KERNELS, "-f", "json", cwd=levels.parent).out)
     assert [each["report"] for each in found["reports"]] == [
         "history", "change_points", "history_runs"]  # fmt: skip
-    assert found["reports"][1]["rows"][0]["run"] == "run10"
-    assert run("history", "runs.db", "-f", "csv", "-o", "out/", cwd=tmp_path).status == 0
-    assert (tmp_path / "out" / "change_points.csv").read_text().count("run10") == 2
+    assert found["reports"][1]["rows"][0]["run"] == "run8"
+    store = str(levels)
+    assert run("history", store, KERNELS, "-f", "csv", "-o", "out/", cwd=tmp_path).status == 0
+    assert (tmp_path / "out" / "change_points.csv").read_text().count("run8") == 1
 
 
 @pytest.mark.parametrize(("values", "shown"), [
@@ -407,8 +408,9 @@ def test_what_another_program_kept_is_computed_and_kept_anew(
         row["run_count"] for row in expected[0]]  # fmt: skip
 
 
-def test_a_store_of_few_runs_keeps_nothing(tmp_path: Path) -> None:
-    write_runs(tmp_path / "runs.db", [1_000] * (keeping.FEWEST_RUNS - 2))
+def test_a_store_of_few_runs_keeps_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keeping, "FEWEST_RUNS", 4)
+    write_runs(tmp_path / "runs.db", [1_000] * 2)
     for name, count in (("basic-3.25.0", 0), ("basic-3.4.0", keeping.FEWEST_RUNS)):
         api.import_files(NSYS / f"{name}.sqlite", tmp_path / "runs.db")
         with closing(sqlite3.connect(tmp_path / "runs.db")) as connection:

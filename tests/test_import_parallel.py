@@ -14,12 +14,13 @@ from typing import Any
 import pieces
 import pytest
 from conftest import CHILD_ENVIRONMENT, FIXTURES, NSYS, ODD, dump, few
+from here import Here
 from ranked_files import of_rank
 from test_import_merge import told
 from test_import_ranks import binary, runs_of
 
 import nsysconv
-from nsysconv.api import importing
+from nsysconv.api import importing, workers
 from nsysconv.api.importing import ImportResult, Work, work_of, worthwhile
 from nsysconv.api.inputs import Input
 
@@ -59,7 +60,6 @@ def test_many_at_a_time_are_as_one_by_one(folder: Path, tmp_path: Path, jobs: in
     several = nsysconv.import_files([folder], tmp_path / "several.db", workers=jobs)
     assert outcome(several) == outcome(one)
     assert dump(tmp_path / "several.db") == dump(tmp_path / "one.db")
-    assert told(tmp_path / "several.db") == told(tmp_path / "one.db")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one.db", "several.db"]
 
 
@@ -81,7 +81,8 @@ def test_replaced(folder: Path, tmp_path: Path) -> None:
     assert dump(tmp_path / "2.db") == dump(tmp_path / "1.db")
 
 
-def test_options_reach_the_workers(folder: Path, tmp_path: Path) -> None:
+def test_options_reach_the_workers(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "Processes", Here)
     names = ("t0.sqlite", "training-2.5.json.gz")
     for jobs in (1, 2):
         nsysconv.import_files(

@@ -67,10 +67,7 @@ def test_each_select_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_source_cannot_be_written_to(pool: ConnectionPool) -> None:
-    with (
-        pytest.raises(sqlite3.OperationalError, match="readonly"),
-        pool.connection() as connection,
-    ):
+    with (pytest.raises(sqlite3.OperationalError, match="readonly"), pool.connection() as connection):
         connection.execute("CREATE TABLE x (y)")
 
 

@@ -78,7 +78,7 @@ def as_counts(notes: Sequence[Note]) -> Counter[Note]:
     return Counter(notes)
 
 
-@pytest.mark.parametrize("path", few([*NSYS_FILES, *ODD_FILES], 6), ids=name_of)
+@pytest.mark.parametrize("path", few([*NSYS_FILES, *ODD_FILES], 4), ids=name_of)
 def test_fixtures_in_place(shelf: Shelf, path: Path) -> None:
     (profile,) = shelf.in_place(path).profiles()
     assert_equal_profiles(profile, shelf.profile(path))
@@ -110,9 +110,7 @@ def test_fixtures_in_place_from_pages(shelf: Shelf, path: Path, from_pages: list
 
 @real
 @pytest.mark.parametrize("path", few(REAL_FILES, 2), ids=name_of)
-def test_real_files_in_place_from_pages(
-    shelf: Shelf, path: Path, from_pages: list[str]
-) -> None:
+def test_real_files_in_place_from_pages(shelf: Shelf, path: Path, from_pages: list[str]) -> None:
     with profile_in_place(path) as profile, reading(shelf.store(path)) as store:
         assert_equal_profiles(profile, *store.profiles())
 

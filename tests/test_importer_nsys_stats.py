@@ -24,17 +24,7 @@ from nsys_stats_tables import MEMORY, function
 from scenarios import EXPECTED, WORKLOADS
 from workload import Workload
 from workload_rows import newest_export
-from write_nsys_stats import (
-    ENGLISH,
-    FOURS,
-    FRENCH,
-    GERMAN,
-    INDIAN,
-    PLAIN,
-    SWISS,
-    Locale,
-    number,
-)
+from write_nsys_stats import ENGLISH, FOURS, FRENCH, GERMAN, INDIAN, PLAIN, SWISS, Locale, number
 
 from nsysconv import api
 from nsysconv.errors import InputError
@@ -188,9 +178,7 @@ def _ranges(shelf: Shelf, name: str) -> None:
     found = [row for row in totals_of(shelf.profile(FOLDER / name)) if row["kind"] == "range"]
     assert in_any_order(
         [(row["name"], row["count"], row["sum_ns"]) for row in found]
-    ) == in_any_order(
-        [(text, len(durations), sum(durations)) for (_, text), durations in wanted.items()]
-    )
+    ) == in_any_order([(text, len(durations), sum(durations)) for (_, text), durations in wanted.items()])
 
 
 @pytest.mark.parametrize("name", SUMMARIES)
@@ -270,9 +258,7 @@ def test_rows_are_those_of_the_workload(shelf: Shelf, name: str) -> None:
 # -- beside exports
 
 
-def by(
-    rows: list[Row], keys: tuple[str, ...], sums: tuple[str, ...]
-) -> dict[tuple[Any, ...], list[int]]:
+def by(rows: list[Row], keys: tuple[str, ...], sums: tuple[str, ...]) -> dict[tuple[Any, ...], list[int]]:
     """The rows added up over what totals do not tell apart."""
     found: dict[tuple[Any, ...], list[int]] = {}
     for row in rows:
@@ -314,9 +300,7 @@ def test_kernels_with_their_medians_as_the_export_has_them() -> None:
     columns = ("name", "kernel_pct", "avg_ns", "med_ns", "min_ns", "max_ns")
     with api.open(FOLDER / "basic-2025.csv") as ours, api.open(newest_export("basic")) as theirs:
         found, wanted = (p.report("kernels").rows() for p in (ours, theirs))
-    assert [[row[c] for c in columns] for row in found] == [
-        [row[c] for c in columns] for row in wanted
-    ]
+    assert [[row[c] for c in columns] for row in found] == [[row[c] for c in columns] for row in wanted]
     assert [row["stddev_ns"] for row in found] == pytest.approx(
         [row["stddev_ns"] for row in wanted], abs=0.051)  # fmt: skip
 
@@ -341,9 +325,7 @@ def test_joined_traces_answer_as_the_export() -> None:
             for report in ("api_vs_kernel", "kernels"):
                 found, wanted = (p.report(report).rows() for p in (profile, theirs))
                 for rows in (found, wanted):
-                    rows[:] = [
-                        {k: v for k, v in r.items() if k not in ("profile", "rank")} for r in rows
-                    ]
+                    rows[:] = [{k: v for k, v in r.items() if k not in ("profile", "rank")} for r in rows]
                 assert found == wanted, report
 
 
@@ -391,9 +373,7 @@ def test_whole_numbers_read_back_in_every_locale(locale: Locale, values: list[in
 
 
 @every_locale
-@given(
-    values=st.lists(st.integers(0, 1 << 60), min_size=1, max_size=4), places=st.sampled_from([1, 3])
-)
+@given(values=st.lists(st.integers(0, 1 << 60), min_size=1, max_size=4), places=st.sampled_from([1, 3]))
 def test_decimals_read_back_in_every_locale(locale: Locale, values: list[int], places: int) -> None:
     """Means have one decimal, sizes three."""
     holds = CellKind.THOUSANDTHS if places == 3 else CellKind.ANY

@@ -52,7 +52,7 @@ def _said(profile: Profile) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("name", AS_BASIC)
+@pytest.mark.parametrize("name", few(AS_BASIC, 4))
 def test_answers_as_basic(name: str) -> None:
     plain = "basic-gpu-trace.csv" if name.endswith(".csv") else "basic-summary.txt"
     with imported(FOLDER / plain) as (wanted,), imported(FOLDER / name) as profiles:
@@ -79,7 +79,7 @@ TABLES = "cuda_api_sum, cuda_gpu_kern_sum, cuda_gpu_mem_time_sum, cuda_gpu_mem_s
     ["basic-summary.txt", "basic-summary.csv", "basic-both-traces.csv"],
     ["basic-2020.txt", "basic-2025.txt", "basic-2025.csv", "basic-2025.json"],
     ["nvprof", "nsys"],
-), 5))  # fmt: skip
+), 3))  # fmt: skip
 def test_tables_of_nsys_in_the_same_file_are_left_out_and_named(
     nvprof: str, nsys: str, first: str, tmp_path: Path
 ) -> None:
@@ -95,9 +95,7 @@ def test_tables_of_nsys_in_the_same_file_are_left_out_and_named(
 
 
 @pytest.mark.parametrize("nvprof", ["basic-summary.csv", "basic-both-traces.csv"])
-def test_rows_of_nsys_are_no_broken_rows_of_the_table_above_them(
-    nvprof: str, tmp_path: Path
-) -> None:
+def test_rows_of_nsys_are_no_broken_rows_of_the_table_above_them(nvprof: str, tmp_path: Path) -> None:
     texts = [(FOLDER / nvprof).read_text("utf-8"), (NSYS / "basic-2025.csv").read_text("utf-8")]
     (tmp_path / "mixed").write_text("\n".join(texts), encoding="utf-8")
     with imported(tmp_path / "mixed") as (found,), imported(FOLDER / nvprof) as (wanted,):
@@ -353,7 +351,7 @@ WITH_COMMAS = [path.name for path in LOGS
                and QUOTED_NAME.search(path.read_text("utf-8", "replace"))]
 
 
-@pytest.mark.parametrize("name", few(WITH_COMMAS, 5))
+@pytest.mark.parametrize("name", few(WITH_COMMAS, 3))
 def test_names_are_read_whole_without_quotes(name: str, tmp_path: Path) -> None:
     """Also where other columns follow the name."""
     text = (FOLDER / name).read_text("utf-8")

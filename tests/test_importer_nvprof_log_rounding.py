@@ -185,10 +185,7 @@ def test_no_row_is_further_off_than_its_spelling(
         rounded = any(
             form.slack(column, value) > 0
             for op in ops
-            for column, value in (
-                ("start_ns", op.start_ns),
-                ("dur_ns", op.end_ns - op.start_ns),
-            )
+            for column, value in (("start_ns", op.start_ns), ("dur_ns", op.end_ns - op.start_ns))
         )
         assert ("rounded-times" in slugs(profile)) == rounded
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import FIXTURES, REAL, Row, event_rows
+from conftest import FIXTURES, REAL, Row, event_rows, few, with_slow
 from fixtures_rocpd import DATABASES
 from golden_cases import run
 from importing import counts as notes
@@ -39,9 +39,7 @@ BASIC = FOLDER / "basic-3.db"
 def changed(path: Path, *statements: str) -> Path:
     """Runs statements in which $ stands for the end of the tables' names."""
     with closing(sqlite3.connect(path)) as connection, connection:
-        (found,) = connection.execute(
-            "SELECT name FROM sqlite_master WHERE name LIKE 'rocpd_info_node%'"
-        )
+        (found,) = connection.execute("SELECT name FROM sqlite_master WHERE name LIKE 'rocpd_info_node%'")
         for statement in statements:
             connection.execute(statement.replace("$", found[0].removeprefix("rocpd_info_node")))
     return path
@@ -65,7 +63,7 @@ def test_the_answer_tells_gpus_of_one_process_apart_and_how_to_ask_why(tmp_path:
     assert "GPU 2" in run("why", target, event, cwd=tmp_path).out
 
 
-@pytest.mark.parametrize("name", DATABASES)
+@pytest.mark.parametrize("name", few(DATABASES, 4))
 def test_in_place_as_imported(name: str, tmp_path: Path) -> None:
     assert not api.import_files(FOLDER / name, tmp_path / "a.db").errors
     with reading(tmp_path / "a.db") as store:
@@ -225,15 +223,19 @@ TRAPS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", TRAPS)
+# Times of ranges are looked at in one place: a trap of each end is tried in `make test`.
+@pytest.mark.parametrize(
+    ("case",), with_slow(((case,), "a range whose" not in case or "fraction" in case) for case in TRAPS)
+)
 def test_traps(basic: Path, case: str) -> None:
     trap = TRAPS[case]
     changed(basic, *trap.statements)
-    with imported(basic) as profile:
+    with api.open(basic) as opened:
+        profile = opened.profile
+        found = trap.look(profile)
         assert trap.notes.items() <= notes(profile).items()
         # The end of the tables' names is a UUID of the machine.
         assert not any("88a3" in note.text + note.where for note in profile.notes)
-        found = trap.look(profile)
         assert (set(found) if isinstance(trap.found, set) else found) == trap.found
 
 

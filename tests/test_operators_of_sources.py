@@ -52,7 +52,7 @@ def comparable(row: Row) -> Row:
     return row
 
 
-@pytest.mark.parametrize(("path", "spec"), by_turns([*TRACES[1:], *EXPORTS], REPORTS, 3))
+@pytest.mark.parametrize(("path", "spec"), by_turns([*TRACES[1:], *EXPORTS], REPORTS, 6))
 def test_all_traces_and_exports_say_the_same(path: Path, spec: str) -> None:
     of_first, found = rows_of(TRACES[0], spec), rows_of(path, spec)
     assert list(found[0]) == list(of_first[0])

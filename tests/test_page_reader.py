@@ -711,7 +711,7 @@ def test_a_damaged_store_gives_rows_or_an_error(
     with open_for_reading(grown) as connection:
         root = connection.number("SELECT rootpage FROM sqlite_schema WHERE name = 'kernel'")
     outcomes: set[object] = set()
-    for seed in range(40):
+    for seed in range(16):
         damaged = bytearray(content)
         hurt(damaged, PAGE_SIZE, tree(content, PAGE_SIZE, root), random.Random(seed))
         path.write_bytes(damaged)

@@ -87,9 +87,7 @@ def test_numbers_are_those_of_sqlite(rows: list[tuple[int | None, ...]], wanted:
 
 
 @given(tables, conditions)
-def test_conditions_hold_where_sqlite_says_so(
-    rows: list[tuple[int | None, ...]], wanted: Any
-) -> None:
+def test_conditions_hold_where_sqlite_says_so(rows: list[tuple[int | None, ...]], wanted: Any) -> None:
     found = np.broadcast_to(truth(wanted)(columns(rows)), len(rows))
     numbered = [(place, *row) for place, row in enumerate(rows)]
     text = str(wanted.compile(dialect=sqlite.dialect(), compile_kwargs={"literal_binds": True}))

@@ -121,9 +121,7 @@ def test_a_separator_does_not_reach_into_the_next_record() -> None:
     (bytes([60, 1, 2, 129, 1, *[65] * 58]), 0), (bytes([4, 1, 2, 41, 65, 65]), 0),
     (bytes([127, 1, 126, *[255, 127] * 62, 6]), 62),
 ])  # fmt: skip
-def test_a_record_that_cannot_be_has_no_text(
-    cell: bytes, place: int, monkeypatch: MonkeyPatch
-) -> None:
+def test_a_record_that_cannot_be_has_no_text(cell: bytes, place: int, monkeypatch: MonkeyPatch) -> None:
     monkeypatch.setattr(BATCH_BYTES, 1)
     content, root, _ = table(1024, "a", [(1,)])
     page = bytes([13, 0, 0, 0, 1, 0, 0, 0]) + (1024 - len(cell)).to_bytes(2, "big")

@@ -169,9 +169,7 @@ def test_catch_all_user_rule_overrides_built_in_rules(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("pattern", ["Stencil", "stencil", "[R-T]tencil", r"\Stencil"])
-def test_rules_of_ones_own_are_looked_for_in_upper_and_lower_case(
-    pattern: str, tmp_path: Path
-) -> None:
+def test_rules_of_ones_own_are_looked_for_in_upper_and_lower_case(pattern: str, tmp_path: Path) -> None:
     path = tmp_path / "rules.toml"
     path.write_text(f"[[rule]]\ncategory = 'stencil'\npatterns = ['{pattern}']\n")
     for name in ("my_stencil_2", "MY_STENCIL_2", "MyStencil2"):
@@ -180,9 +178,7 @@ def test_rules_of_ones_own_are_looked_for_in_upper_and_lower_case(
 
 def test_of_a_very_long_name_both_ends_are_looked_at() -> None:
     names = [name.ljust(60_000, "_").rjust(60_020, "_") for name in ("gemm", "nothing")]
-    assert [rules().category(name) for name in (*names, names[1] + "gemm")] == [
-        "gemm", "other", "gemm",
-    ]  # fmt: skip
+    assert [rules().category(name) for name in (*names, names[1] + "gemm")] == ["gemm", "other", "gemm"]
 
 
 def test_the_report_takes_a_file_of_rules(tmp_path: Path) -> None:
@@ -212,9 +208,7 @@ def test_the_report_takes_a_file_of_rules(tmp_path: Path) -> None:
         ("[[rule]]\ncategory = 'a'\npatterns = ['']", "pattern 1: '' is not a regular expr", "Escape"),
     ],
 )  # fmt: skip
-def test_a_wrong_file_is_refused_with_the_place(
-    tmp_path: Path, text: str, what: str, hint: str
-) -> None:
+def test_a_wrong_file_is_refused_with_the_place(tmp_path: Path, text: str, what: str, hint: str) -> None:
     path = written(tmp_path, text)
     with pytest.raises(UsageError) as caught:
         rules(path)

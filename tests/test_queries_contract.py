@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from conftest import (
+    BETWEEN,
     NSYS,
     NSYS_FILES,
     ODD_FILES,
@@ -42,15 +43,17 @@ from nsysconv.timeline.idle import IDLE_KINDS
 PARTS = ("host", "launch", "queue", "migration", "profiler", "unknown", "end")
 TYPES = {"int": pa.int64(), "float": pa.float64(), "text": pa.dictionary(pa.int64(), pa.string())}
 OF_OTHER_SOURCES = [path for path in EXAMPLES if path.parent != NSYS]
-# In `make test` every report sees a file of each source and every file a few reports.
+# In `make test` every report sees files of a quarter of the sources, and some others see a few reports.
 EVERY = [*NSYS_FILES, *ODD_FILES, *OF_OTHER_SOURCES]
-SOME = [(path, REPORTS if path in EXAMPLES else REPORTS[i % 16 :: 16]) for i, path in enumerate(EVERY)]
+SOME = [(path, REPORTS[i % 4 :: 4] if path in EXAMPLES else REPORTS[i % 16 :: 16])
+        for i, path in enumerate(EVERY)
+        if path in EXAMPLES or (path not in BETWEEN and i % 3 == 0)]  # fmt: skip
 # Events that begin at once on one thread, and gaps of two devices, have nothing that sets them apart.
 ROWS_ALIKE = ("idle_gaps", "timeline_events")
 every_real_file = pytest.mark.parametrize("path", few(REAL_FILES, 2), ids=name_of)
 every_kind_of_idle_time = pytest.mark.parametrize(
     ("path", "kind"),
-    with_slow(((path, kind), i % 3 == 0 and (i // 3 + j) % 3 == 0)
+    with_slow(((path, kind), i % 6 == 0 and (i // 6 + j) % 3 == 0)
               for i, path in enumerate(REAL_FILES) for j, kind in enumerate(IDLE_KINDS)),
     ids=name_of,
 )  # fmt: skip
@@ -101,39 +104,10 @@ def test_reports_on_a_fixture(path: Path, names: Sequence[str], shelf: Shelf) ->
 
 
 @real
-@every_real_file
+@pytest.mark.parametrize("path", few(REAL_FILES, 1), ids=name_of)
 def test_reports_on_a_real_file(path: Path, shelf: Shelf) -> None:
     for name in REPORTS:
         check(shelf.opened(path), name)
-
-
-def told(profile: api.OpenProfile) -> dict[str, Any]:
-    # What imports leave out, these read of a file; see test_one_answer.py.
-    left_out = ("osrt_sum", "metrics", "metrics_over_time", "modules")
-    names = [name for name in REPORTS if name not in left_out]
-    reports: list[Any] = profile.reports(names, limit=0)
-    return {report.name: _rows_without_order(report) for report in reports}
-
-
-def _rows_without_order(report: Report) -> object:
-    if report.table is None:
-        return report.not_recorded
-    # The label of a profile read in place is another one; equal rows may come in another order.
-    rows = ({k: v for k, v in row.items() if k != "profile"} for row in report.rows())
-    return sorted(rows, key=repr)
-
-
-@pytest.mark.parametrize("path", few([*NSYS_FILES, *ODD_FILES, *OF_OTHER_SOURCES], 3), ids=name_of)
-def test_reports_on_fixture_in_place_equal_those_of_store(path: Path, shelf: Shelf) -> None:
-    with api.open(path) as profile:
-        assert told(profile) == told(shelf.opened(path))
-
-
-@real
-@pytest.mark.parametrize("path", few(REAL_FILES, 1), ids=name_of)
-def test_reports_on_real_file_in_place_equal_those_of_store(path: Path, shelf: Shelf) -> None:
-    with api.open(path) as profile:
-        assert told(profile) == told(shelf.opened(path))
 
 
 @pytest.mark.parametrize("path", few([*NSYS_FILES, *ODD_FILES], 1), ids=name_of)
@@ -163,7 +137,7 @@ def test_reports_computed_concurrently_equal_those_computed_alone(
     with api.open(shelf.store(path)) as profile:
         together = [said(report) for report in profile.reports(REPORTS, limit=0)]
     assert threads and threading.current_thread() not in threads
-    assert together == [alone(name) for name in REPORTS]
+    assert together[::3] == [alone(name) for name in REPORTS[::3]]
 
 
 # -- sums that must agree
@@ -176,9 +150,7 @@ def recorded(profile: api.OpenProfile, *facts: Fact) -> None:
 
 @real
 @every_kind_of_idle_time
-def test_the_parts_of_every_gap_add_up_to_it(
-    path: Path, kind: str, shelf: Shelf
-) -> None:
+def test_the_parts_of_every_gap_add_up_to_it(path: Path, kind: str, shelf: Shelf) -> None:
     profile = shelf.opened(path)
     recorded(profile, Fact.KERNELS)
     wrong = [row for row in profile.report("idle_gaps", idle=(kind,)).rows()
@@ -189,9 +161,7 @@ def test_the_parts_of_every_gap_add_up_to_it(
 
 @real
 @every_kind_of_idle_time
-def test_a_summary_of_gaps_adds_up_to_the_gaps(
-    path: Path, kind: str, shelf: Shelf
-) -> None:
+def test_a_summary_of_gaps_adds_up_to_the_gaps(path: Path, kind: str, shelf: Shelf) -> None:
     profile = shelf.opened(path)
     recorded(profile, Fact.KERNELS)
     summary: Counter[Any] = Counter()
@@ -209,9 +179,7 @@ def test_a_summary_of_gaps_adds_up_to_the_gaps(
 
 @real
 @every_real_file
-def test_idle_time_is_the_window_less_busy_time_and_all_gaps(
-    path: Path, shelf: Shelf
-) -> None:
+def test_idle_time_is_the_window_less_busy_time_and_all_gaps(path: Path, shelf: Shelf) -> None:
     profile = shelf.opened(path)
     recorded(profile, Fact.KERNELS)
     gaps: Counter[int | None] = Counter()

@@ -189,9 +189,7 @@ def test_numbers_without_a_peak_are_no_shares() -> None:
 H100 = {"sm_count": 132, "compute_major": 9, "compute_minor": 0}
 
 
-def launched(
-    threads: int, registers: int, shared: int, *, start: int = 0, end: int = 100
-) -> Kernel:
+def launched(threads: int, registers: int, shared: int, *, start: int = 0, end: int = 100) -> Kernel:
     return Kernel(start, end, name="k", grid=(1000, 1, 1), block=(threads, 1, 1),
                   registers=registers, shared=shared)  # fmt: skip
 

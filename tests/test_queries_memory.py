@@ -295,7 +295,7 @@ def test_peaks_and_blocks_are_those_of_a_walk(made: list[tuple[int, int, int]]) 
 
 
 @real
-@pytest.mark.parametrize("path", few(WITH_MEMORY, 2), ids=name_of)
+@pytest.mark.parametrize("path", few(WITH_MEMORY, 1), ids=name_of)
 def test_peaks_of_real_traces_are_those_of_a_walk(path: Path) -> None:
     """Straight from the JSON: the most that the allocator says after an event, or before the first."""
     opener = gzip.open if path.suffix == ".gz" else open

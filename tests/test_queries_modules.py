@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import REAL, REAL_TRACES, name_of, real
+from conftest import REAL, REAL_TRACES, few, name_of, real
 from small_store import Call, Kernel, Operator, opened
 
 import nsysconv
@@ -196,7 +196,7 @@ def test_a_store_without_them_says_that_they_were_left_out(tmp_path: Path) -> No
 
 
 @real
-@pytest.mark.parametrize("trace", WITH_MODULES, ids=name_of)
+@pytest.mark.parametrize("trace", few(WITH_MODULES, 2), ids=name_of)
 def test_selfs_of_modules_add_up_to_the_work_of_the_gpu(trace: Path) -> None:
     with nsysconv.open(trace, include=["python_functions"]) as profile:
         rows = profile.report("modules").rows()

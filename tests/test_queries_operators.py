@@ -9,6 +9,8 @@ import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -592,8 +594,28 @@ def test_a_slow_version_agrees(events: list[Any], data: st.DataObject) -> None:
 # -- as others have them
 
 
+_kept = ExitStack()
+
+
+@cache
+def kept(path: Path) -> nsysconv.OpenProfile:
+    """A file, opened once for all that is asked of it."""
+    return _kept.enter_context(nsysconv.open(path))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def closed() -> Iterator[None]:
+    yield
+    kept.cache_clear()
+    _kept.close()
+
+
 def rows_by_name(path: Path, spec: str) -> dict[tuple[str, str], Row]:
-    (report,) = nsysconv.report_on(path, spec)
+    # Functions are read of a file where they are asked for.
+    if ":functions" in spec:
+        (report,) = nsysconv.report_on(path, spec)
+    else:
+        report = kept(path).report(spec)
     return {(row["name"], row["shapes"] or "[]"): row for row in report.rows()}
 
 
@@ -764,8 +786,7 @@ def test_rows_of_the_tensorboard_plugin() -> None:
 def test_kernels_of_the_tensorboard_plugin() -> None:
     path = GOLD / "tensorboard_plugin" / "resnet50_num_workers_4.views.json.gz"
     expected = json.loads(gzip.decompress(path.read_bytes()))["kernel_table"]["data"]["rows"]
-    (report,) = nsysconv.report_on(V100, "operator_kernels:by=kernel")
-    found = {row["name"]: row for row in report.rows()}
+    found = {row["name"]: row for row in kept(V100).report("operator_kernels:by=kernel").rows()}
     assert found.keys() == {row[0] for row in expected}
     for name, cores, *numbers in expected:
         mine = found[name]
@@ -829,25 +850,21 @@ def test_operators_that_calls_of_an_inference_runtime_hold() -> None:
 
 
 @real
-@pytest.mark.parametrize(
-    "path", few([*REAL_TRACES, *sorted(NSYS_AI.glob("GindaChen*"))], 2), ids=name_of
-)
+@pytest.mark.parametrize("path", few([*REAL_TRACES, *sorted(NSYS_AI.glob("GindaChen*"))], 2), ids=name_of)
 def test_selfs_add_up(path: Path) -> None:
-    (report,) = nsysconv.report_on(path, "operators")
-    (top,) = nsysconv.report_on(path, "operators:top-level")
-    rows, outer = report.rows(), top.rows()
+    profile = kept(path)
+    rows, outer = (profile.report(spec).rows() for spec in ("operators", "operators:top-level"))
 
     def total(column: str, rows: list[Row]) -> int:
         return sum(row[column] or 0 for row in rows)
 
     # What lies in no other operator is made of the selfs of all, and of the API calls in them.
     assert total("host_self_sum_ns", rows) + total("api_sum_ns", rows) == total("host_sum_ns", outer)
-    with nsysconv.open(path) as profile:
-        ops = profile.timeline.ops
-        every = Counter(ops.kind.tolist())
-        if rows[0]["gpu_op_count"] is not None:
-            assert total("device_self_sum_ns", rows) == int(ops.dur.sum())
-            assert total("gpu_op_count", rows) == sum(every.values())
-            inside = total("device_sum_ns", [row for row in outer if row["name"] != NO_OPERATOR])
-            own = [row for row in rows if row["name"] != NO_OPERATOR]
-            assert inside == total("device_self_sum_ns", own)
+    ops = profile.timeline.ops
+    every = Counter(ops.kind.tolist())
+    if rows[0]["gpu_op_count"] is not None:
+        assert total("device_self_sum_ns", rows) == int(ops.dur.sum())
+        assert total("gpu_op_count", rows) == sum(every.values())
+        inside = total("device_sum_ns", [row for row in outer if row["name"] != NO_OPERATOR])
+        own = [row for row in rows if row["name"] != NO_OPERATOR]
+        assert inside == total("device_self_sum_ns", own)

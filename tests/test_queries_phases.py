@@ -19,11 +19,7 @@ from nsysconv.api import Slice
 from nsysconv.codes import TIME_CLASS_COLUMNS
 from nsysconv.errors import NotRecorded, UsageError
 from nsysconv.facts import Fact
-from nsysconv.timeline.phase_steps import (
-    OUTSIDE,
-    phase_names,
-    phase_steps,
-)
+from nsysconv.timeline.phase_steps import OUTSIDE, phase_names, phase_steps
 
 Rows = list[dict[str, Any]]
 

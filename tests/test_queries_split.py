@@ -77,7 +77,7 @@ LATER = {"kernels": ("category", "limit", "compute_pct", "memory_pct"),
 OLD = [name for name in reports_that_are("split") if name != "cuda_gpu_kern_hist"]
 
 
-@pytest.mark.parametrize(("name", "report"), by_turns(WERE["fixtures"], OLD, 4))
+@pytest.mark.parametrize(("name", "report"), by_turns(WERE["fixtures"], OLD, 8))
 def test_split_by_device_every_value_is_what_it_was(name: str, report: str) -> None:
     table = WERE["fixtures"][name][report]
     rows = by_device(FIXTURES / name, report)
@@ -88,7 +88,7 @@ def test_split_by_device_every_value_is_what_it_was(name: str, report: str) -> N
 
 
 @real
-@pytest.mark.parametrize("report", OLD)
+@pytest.mark.parametrize("report", few(OLD, 3))
 @pytest.mark.parametrize("name", few(WERE["real"], 1))
 def test_split_by_device_real_files_are_what_they_were(name: str, report: str) -> None:
     rows = by_device(REAL / name, report)
@@ -286,7 +286,7 @@ def made_up(seed: int) -> list[Row]:
     return rows
 
 
-@pytest.mark.parametrize(("report", "split"), by_turns(ADD_UP, ["device", "rank"], 2))
+@pytest.mark.parametrize(("report", "split"), by_turns(ADD_UP, ["device", "rank"], 4))
 def test_rows_that_are_split_add_up_to_the_others(report: str, split: str) -> None:
     keys, values = ADD_UP[report]
     for seed in range(3):
@@ -308,9 +308,7 @@ def test_the_spread_is_that_of_rows_by_device(report: str) -> None:
     keys = ADD_UP[report][0]
     unit = "bytes" if report.startswith("transfer") else "ns"
     with opened(*made_up(5)) as profile:
-        whole, parts = (
-            profile.report(report, idle=IDLE, split=each) for each in (None, "device")
-        )
+        whole, parts = (profile.report(report, idle=IDLE, split=each) for each in (None, "device"))
     main = next(column.name for column in whole.columns if column.counted_by)
     by_key: dict[Any, list[int]] = {}
     for row in parts.rows():

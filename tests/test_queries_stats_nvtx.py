@@ -209,12 +209,7 @@ def test_of_ranges_that_start_together_the_shortest_is_first() -> None:
 def test_a_range_that_crosses_another_is_not_inside_it() -> None:
     # b [50, 150) begins in a [0, 100) and ends behind it. c [110, 120) lies in b alone, d [60, 70) in
     # both: b and a are equally long, and b begins later.
-    rows = [
-        Range(0, 100, "a"),
-        Range(50, 150, "b", domain=1),
-        Range(110, 120, "c"),
-        Range(60, 70, "d"),
-    ]
+    rows = [Range(0, 100, "a"), Range(50, 150, "b", domain=1), Range(110, 120, "c"), Range(60, 70, "d")]
     found = {r["name"]: r for r in answers("nvtx_pushpop_trace", *rows)}
     assert {name: r["parent_id"] for name, r in found.items()} == {
         ":a": None, ":b": None, ":d": 2, ":c": 2}  # fmt: skip
@@ -503,9 +498,7 @@ def test_parents_as_the_slow_version(found: list[tuple[int, int]]) -> None:
     spans = [(start, start + length) for start, length in dict.fromkeys(found)]
     expected = {}
     for i, (start, end) in enumerate(spans):
-        around = [
-            (e - s, -s, j) for j, (s, e) in enumerate(spans) if j != i and s <= start and e >= end
-        ]
+        around = [(e - s, -s, j) for j, (s, e) in enumerate(spans) if j != i and s <= start and e >= end]
         expected[i + 1] = min(around)[2] + 1 if around else None
     rows = [Range(start, end, "a") for start, end in spans]
     answered = {r["range_id"]: r for r in answers("nvtx_pushpop_trace", *rows)}

@@ -109,11 +109,7 @@ def test_durations_are_by_name_with_the_longest(tmp_path: Path) -> None:
 
 def test_lanes_of_several_processes_are_told_apart(tmp_path: Path) -> None:
     data = data_of(tmp_path, Kernel(0, 5, pid=1), Kernel(5, 9, pid=2), Call(1, 2, tid=7, pid=2))
-    assert data["lanes"] == [
-        "GPU 0, stream 7 of process 1",
-        "GPU 0, stream 7 of process 2",
-        "thread 7",
-    ]
+    assert data["lanes"] == ["GPU 0, stream 7 of process 1", "GPU 0, stream 7 of process 2", "thread 7"]
 
 
 def test_of_a_long_recording_only_parts_have_single_events(

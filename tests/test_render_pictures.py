@@ -109,10 +109,7 @@ def test_rows_without_a_value_are_not_drawn() -> None:
 def test_several_profiles_are_apart() -> None:
     rows = [{"profile": f"run {i}", "device_id": 0, "name": "a", "host_sum_ns": i} for i in (1, 2)]
     found = panels(report(BARS, *rows, profiles=2))
-    assert [panel.title for panel in found] == [
-        "profile run 1, GPU 0",
-        "profile run 2, GPU 0",
-    ]
+    assert [panel.title for panel in found] == ["profile run 1, GPU 0", "profile run 2, GPU 0"]
 
 
 def test_labels_say_what_differs() -> None:
@@ -305,9 +302,7 @@ def test_no_more_panels_than_can_be_seen() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_any_name_can_be_drawn(name: str | None) -> None:
-    (ax,) = drawn_of(
-        Picture("bars", ("name",), ("host_sum_ns",)), {"name": name, "host_sum_ns": 1}
-    ).axes
+    (ax,) = drawn_of(Picture("bars", ("name",), ("host_sum_ns",)), {"name": name, "host_sum_ns": 1}).axes
     assert len(ax.get_yticklabels()) == 1
 
 

@@ -82,10 +82,7 @@ last_line()
 
 
 # Others end in the same ways.
-ONE_OF_EACH = {
-    "trace-left-open", "store-left-open", "interrupted", "generator-left-half-way",
-    "thread-that-ends-later",
-}  # fmt: skip
+ONE_OF_EACH = {"store-left-open", "interrupted", "thread-that-ends-later"}
 # As a script, and as `python -c` with warnings as errors.
 TURNS = by_turns([each for each in ENDINGS if each in ONE_OF_EACH], ["", "-Werror"], 2)
 

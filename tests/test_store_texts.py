@@ -12,14 +12,10 @@ from hypothesis import strategies as st
 from nsysconv.store.location import reading
 from nsysconv.store.sqlite.connection import SqliteConnection, sqlite_uri
 
-CELLS = st.lists(
-    st.text(st.characters(codec="utf-8"), max_size=4) | st.binary(max_size=4), max_size=9
-)
+CELLS = st.lists(st.text(st.characters(codec="utf-8"), max_size=4) | st.binary(max_size=4), max_size=9)
 
 
-def test_texts_of_several_pieces_are_those_of_one(
-    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_texts_of_several_pieces_are_those_of_one(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
     with reading(shelf.store(NSYS / "ranges-2021.sqlite")) as store:
         (profile,) = store.profiles()
         whole = profile.texts("range", "text")

@@ -71,9 +71,7 @@ def test_what_cannot_be_told_is_missing(launch: tuple[int, int, int]) -> None:
 @pytest.mark.parametrize(("grid_per_sm", "expected"), [
     (100.0, 4 * 8 / 64), (4.0, 4 * 8 / 64), (2.0, 2 * 8 / 64), (0.5, 0.5 * 8 / 64),
 ])  # fmt: skip
-def test_a_small_grid_does_not_fill_what_an_sm_could_hold(
-    grid_per_sm: float, expected: float
-) -> None:
+def test_a_small_grid_does_not_fill_what_an_sm_could_hold(grid_per_sm: float, expected: float) -> None:
     """9.0, 256 threads (8 warps) and 64 registers: 4 blocks of the 64 / 8 that warps allow."""
     found = achieved(sms()["9.0"], np.array([256]), np.array([4]), np.array([grid_per_sm]))
     assert found.tolist() == [expected]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,21 @@ from conftest import examples
 from hypothesis import example, given
 from hypothesis import strategies as st
 from slow_versions import Slow, instants, runs
-from small_store import Call, Kernel, Memcpy, Memset, Overhead, Range, Row, cell, cells, opened
+from small_store import (
+    Call,
+    Kernel,
+    Memcpy,
+    Memset,
+    Overhead,
+    Range,
+    Row,
+    cell,
+    cells,
+    opened,
+    write,
+)
 
+from nsysconv import api
 from nsysconv.api import Slice
 from nsysconv.errors import NotRecorded, UsageError
 from nsysconv.queries import REPORTS
@@ -145,7 +159,7 @@ def programs(draw: st.DrawFn) -> list[Row]:
 windows = st.lists(spans.filter(lambda span: span[1] > span[0]), min_size=1, max_size=6)
 
 
-@examples(200)
+@examples(100)
 @given(programs(), windows)
 def test_gaps_and_parts_are_those_of_each_window(rows: list[Row], several: list[Any]) -> None:
     slow, parts = Slow(rows), runs(instants(several))
@@ -164,7 +178,7 @@ def test_gaps_and_parts_are_those_of_each_window(rows: list[Row], several: list[
         assert (row["window_ns"], row["busy_ns"]) == (sum(e - s for s, e in parts), busy)
 
 
-@examples(150)
+@examples(80)
 @given(programs(), windows)
 @example([Kernel(1, 1, 1), Kernel(4, 4, 2)], [(2, 3), (4, 5)])
 def test_the_account_of_windows_is_the_sum_of_theirs(rows: list[Row], several: list[Any]) -> None:
@@ -255,14 +269,19 @@ def _of_windows(count: int) -> list[Row]:
     return rows
 
 
+@pytest.fixture(scope="module")
+def of_two_windows(tmp_path_factory: pytest.TempPathFactory) -> Iterator[api.OpenProfile]:
+    store = tmp_path_factory.mktemp("windows") / "small.db"
+    write(store, *_of_windows(2))
+    with api.open(store) as profile:
+        yield profile
+
+
 @pytest.mark.parametrize("name", sorted(set(REPORTS) - WHOLE_ONLY.keys()))
-def test_every_report_adds_up_over_windows(name: str) -> None:
-    count = 3
-    with opened(*_of_windows(count)) as profile:
-        try:
-            whole = profile.report(name, slice=Slice(range="w#*"), limit=0)
-            parts = [profile.report(name, slice=Slice(range=f"w#{i + 1}"), limit=0)
-                     for i in range(count)]  # fmt: skip
-        except (NotRecorded, UsageError) as error:
-            pytest.skip(f"not of this profile: {error.what}")
-        assert _sums([whole]) == _sums(parts)
+def test_every_report_adds_up_over_windows(name: str, of_two_windows: api.OpenProfile) -> None:
+    try:
+        whole, *parts = (of_two_windows.report(name, slice=Slice(range=f"w#{which}"), limit=0)
+                         for which in "*12")  # fmt: skip
+    except (NotRecorded, UsageError) as error:
+        pytest.skip(f"not of this profile: {error.what}")
+    assert _sums([whole]) == _sums(parts)

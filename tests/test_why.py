@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,14 @@ EXAMPLE: tuple[Row, ...] = (
     Kernel(600, 900, 2, name="gemm"),
     Memcpy(910, 1000, 3, direction="DtoH", bytes=90),
 )
+
+
+@pytest.fixture(scope="module")
+def example(tmp_path_factory: pytest.TempPathFactory) -> Iterator[api.OpenProfile]:
+    store = tmp_path_factory.mktemp("example") / "small.db"
+    write(store, *EXAMPLE)
+    with api.open(store) as profile:
+        yield profile
 
 
 def row_of(event: str, *rows: Row, **options: Any) -> dict[str, Any]:
@@ -242,9 +251,12 @@ RANKS = {"ranks": {1: 0, 2: 1}}
     ("a rank without steps", "kernel:1 rank step", TWO_RANKS, (0, None), RANKS),
     ("each rank has its own step", "kernel:2 rank step", TWO_RANKS, (1, "ProfilerStep#7"), RANKS),
 )  # fmt: skip
-def test_columns(ask: str, rows: tuple[Row, ...], expected: tuple[Any, ...], options: Any) -> None:
+def test_columns(
+    ask: str, rows: tuple[Row, ...], expected: tuple[Any, ...], options: Any, example: api.OpenProfile
+) -> None:
     event, *names = ask.split()
-    row = row_of(event, *rows, **options)
+    is_example = rows is EXAMPLE and not options  # which a third of the cases ask
+    row = example.why(event).rows()[0] if is_example else row_of(event, *rows, **options)
     assert tuple(row[name] for name in names) == expected
 
 
@@ -275,7 +287,7 @@ def test_what_is_not_recorded_is_named() -> None:
     assert (row["cause"], row["unknown_ns"], row["gap_ns"]) == ("unknown", 10, 10)
 
 
-@pytest.mark.parametrize("name", few(NASTY_NAMES, 4))
+@pytest.mark.parametrize("name", few(NASTY_NAMES, 2))
 def test_hostile_names_fit_and_steer_nothing(name: str) -> None:
     rows = (Range(0, 90, name), Operator(1, 80, name), Call(5, 10, 1, name=name),
             Kernel(20, 30, 1, name=name), Kernel(40, 50, name=name))  # fmt: skip
@@ -359,16 +371,13 @@ def test_one_of_several_profiles_is_chosen(tmp_path: Path) -> None:
     assert refused.status == 2 and "job.db@a" in refused.err
 
 
-@pytest.mark.parametrize("path", few([*EXAMPLES, BASIC], 6), ids=name_of)
+@pytest.mark.parametrize("path", few([*EXAMPLES, BASIC], 2), ids=name_of)
 def test_a_file_and_a_store_of_several_say_the_same(path: Path, tmp_path: Path) -> None:
     """Of the first, a middle and the last event of each kind; the store holds another profile before."""
     include = includable(path)
     write(tmp_path / "job.db", *EXAMPLE)
     nsysconv.import_files([path], tmp_path / "job.db", include=include, label="it")
-    with (
-        nsysconv.open(path, include=include) as file,
-        nsysconv.open(f"{tmp_path}/job.db@it") as stored,
-    ):
+    with (nsysconv.open(path, include=include) as file, nsysconv.open(f"{tmp_path}/job.db@it") as stored):
         for kind, table in EVENT_KINDS.items():
             count = file.profile.row_count(table)
             assert stored.profile.row_count(table) == count
@@ -395,10 +404,7 @@ def test_ids_of_other_reports_are_understood() -> None:
 
 def test_a_gap_names_the_event_that_ended_it() -> None:
     with opened(*EXAMPLE) as profile:
-        assert [row["event"] for row in profile.report("idle_gaps").rows()] == [
-            "kernel:2",
-            "memcpy:1",
-        ]
+        assert [row["event"] for row in profile.report("idle_gaps").rows()] == ["kernel:2", "memcpy:1"]
 
 
 def test_the_command_of_nsight_compute_counts_launches_of_the_function() -> None:
