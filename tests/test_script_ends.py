@@ -12,8 +12,8 @@ from conftest import CHILD_ENVIRONMENT, FIXTURES, NSYS, by_turns, few
 EXPORT = NSYS / "ranges-3.0.0.sqlite"
 TRACE = FIXTURES / "kineto" / "recorded-training.json.gz"
 
-_SECONDS = 2.0
-"""From a script's last line to the end of its process."""
+_SECONDS = 4.0
+"""From a script's last line to the end of its process: a second on an idle machine."""
 
 _OPENED = "profile = nsysconv.open(EXPORT); profile.report('kernels')\n"
 
@@ -53,7 +53,7 @@ ENDINGS = {
     "thread-that-ends-later": (
         "def work(ready):\n"
         "    profile = nsysconv.open(EXPORT); ready.set()\n"
-        "    time.sleep(0.3); profile.reports()\n"
+        "    time.sleep(0.3); profile.report('kernels')\n"
         "ready = threading.Event()\n"
         "threading.Thread(target=work, args=(ready,)).start(); ready.wait()", 0),
     "daemon-thread-at-work": (
