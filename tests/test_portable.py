@@ -52,10 +52,7 @@ def test_whole_commands_without_posix(example: Path, tmp_path: Path) -> None:
         ("diff", example, "runs.db"),
         ("export", "runs.db", "--to", "arrow"),
         ("sql", "runs.db", "select count(*) as n from profile"),
-        ("info", example),
         ("info", "runs.db", "--check"),
-        ("runs", "runs.db"),
-        ("why", example, "kernel:1"),
     ]
     with_posix, without = tmp_path / "with", tmp_path / "without"
     for folder in (with_posix, without):
