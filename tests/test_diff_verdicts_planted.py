@@ -430,9 +430,9 @@ def test_the_answer_of_a_report_that_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("form", few(["text", "markdown"], 1))
 def test_people_read_the_answer_first(form: str, tmp_path: Path) -> None:
-    runs = sides(tmp_path, of_lengths(HUNDRED), of_lengths(FIVE_MORE))
+    runs = sides(tmp_path, of_lengths([100]), of_lengths([120]))
     shown = golden_cases.run("diff", *runs, "overview", "-f", form, cwd=tmp_path).out
-    assert ask(runs).result.answer in shown
+    assert ask(runs).result.answer in " ".join(shown.split())
     assert shown.lstrip("#*> ").startswith("slower")
 
 
