@@ -346,7 +346,7 @@ def noisy(kind: str, count: int, seed: int) -> list[float]:
 NOISES = product(("white", "like the one before", "bursts"), (30, 100), (0.0, 0.05, 0.1), range(4))
 
 
-@pytest.mark.parametrize(("kind", "count", "change", "seed"), few(NOISES, 3))
+@pytest.mark.parametrize(("kind", "count", "change", "seed"), few(NOISES, 2))
 def test_noise_of_steps(kind: str, count: int, change: float, seed: int, tmp_path: Path) -> None:
     base = noisy(kind, count, 2 * seed)
     other = slow.by(1 + change, noisy(kind, count, 2 * seed + 1))

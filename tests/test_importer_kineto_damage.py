@@ -577,7 +577,7 @@ def test_no_secret_gets_into_a_store(tmp_path: Path, place: str) -> None:
     assert not [note for note in file.imported[0].notes if "SECRET-" in str(note)]
 
 
-@pytest.mark.parametrize("place", few(SECRET_PLACES, 8))
+@pytest.mark.parametrize("place", few(SECRET_PLACES, 4))
 def test_no_secret_in_a_refusal(tmp_path: Path, place: str) -> None:
     source = tmp_path / "trace.json"
     source.write_bytes(SECRET_PLACES[place].replace(b"traceEvents", b"traceEvent_"))

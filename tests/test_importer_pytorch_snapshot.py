@@ -340,12 +340,12 @@ def test_frames_of_each_event_alone_are_told_apart(
     events = [
         event(n, "alloc", A + n, 1 + n % 7) | {"frames": [
             {"name": f"f{n % 7}", "filename": "/x/model.py", "line": n % 7}]}
-        for n in range(2_000)
+        for n in range(8_000)
     ]  # fmt: skip
     path = written(tmp_path, {"segments": [], "device_traces": [[], events]})
     rows = report(path, "memory_holders")
     assert {row["name"]: row["allocation_count"] for row in rows} == {
-        f"model.py({n}): f{n}": 2_000 // 7 + (n < 2_000 % 7) for n in range(7)}  # fmt: skip
+        f"model.py({n}): f{n}": 8_000 // 7 + (n < 8_000 % 7) for n in range(7)}  # fmt: skip
 
 
 def test_traces_of_several_devices_and_one_for_two(tmp_path: Path) -> None:
