@@ -70,7 +70,7 @@ def test_slow_quantiles() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "pair"), few(list(product(REPEATED, product(SOURCES, SOURCES))), 2), ids=str
+    ("name", "pair"), few(list(product(REPEATED, product(SOURCES, SOURCES))), 1), ids=str
 )
 def test_repeats(name: str, pair: Pair, tmp_path: Path) -> None:
     base, other, expected, state = REPEATED[name]
