@@ -95,7 +95,9 @@ _empty_store: list[bytes] = []
 def _create_schema_once(connection: SqliteConnection) -> None:
     """An empty store, whose sixty statements take as long as all else that a small one needs."""
     (file,) = [Path(row["file"]) for row in connection.rows("PRAGMA database_list")]
-    if _empty_store:
+    if not file.exists():  # its name is no UTF-8
+        _create_schema(connection)
+    elif _empty_store:
         file.write_bytes(_empty_store[0])
     else:
         _create_schema(connection)

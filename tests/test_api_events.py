@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import runpy
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from conftest import FIXTURES, NSYS, ODD, ROOT, name_of
+from conftest import FIXTURES, NSYS, ODD, ROOT, Shelf, name_of, with_slow
 from small_store import Call, Kernel, Memcpy, Range, opened, write
 
 import nsysconv
@@ -46,35 +47,34 @@ def test_a_row_is_an_event_with_its_name() -> None:
 
 
 PART = Slice(time=(20_000, 90_000))
-slow = pytest.mark.slow
 
 
-@pytest.mark.parametrize(("path", "part"), [
-    (BASIC, PART), (TRACE, None), pytest.param(BASIC, None, marks=slow),
-    pytest.param(TRACE, PART, marks=slow), pytest.param(LOG, None, marks=slow),
-    pytest.param(LOG, PART, marks=slow), pytest.param(FULL, None, marks=slow),
-])  # fmt: skip
-def test_events_are_what_the_export_writes(path: Path, part: Slice | None, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("path", "part", "is_stored"), with_slow(
+    (case, case in ((BASIC, PART, True), (TRACE, None, False)))
+    for case in product((BASIC, TRACE, LOG, FULL), (None, PART), (False, True))
+))  # fmt: skip
+def test_events_are_what_the_export_writes(
+    path: Path, part: Slice | None, is_stored: bool, shelf: Shelf, tmp_path: Path
+) -> None:
     """Of all kinds: the same columns, types, comments and rows, of a store as of a file in place."""
-    nsysconv.import_files(path, tmp_path / "job.db")
-    for place in (path, tmp_path / "job.db"):
-        folder = export_profiles(place, "parquet", tmp_path / f"{place.name}-out", slice=part).path
-        with nsysconv.open(place) as profile:
-            for kind, fact in schema.EVENT_TABLES.items():
-                file = folder / f"{kind}.parquet"
-                try:
-                    found = profile.events(kind, slice=part)
-                except NotRecorded:
-                    assert not file.exists(), kind
-                    assert fact not in profile.profile.facts
-                    continue
-                if file.exists():
-                    written = pq.read_table(file)
-                    assert found.schema.equals(written.schema, check_metadata=True), kind
-                    assert found.to_pylist() == written.to_pylist(), kind
-                else:
-                    assert found.num_rows == 0, kind
-                    assert "start_ns" in found.schema.names
+    place = shelf.store(path) if is_stored else path
+    folder = export_profiles(place, "parquet", tmp_path / "out", slice=part).path
+    with nsysconv.open(place) as profile:
+        for kind, fact in schema.EVENT_TABLES.items():
+            file = folder / f"{kind}.parquet"
+            try:
+                found = profile.events(kind, slice=part)
+            except NotRecorded:
+                assert not file.exists(), kind
+                assert fact not in profile.profile.facts
+                continue
+            if file.exists():
+                written = pq.read_table(file)
+                assert found.schema.equals(written.schema, check_metadata=True), kind
+                assert found.to_pylist() == written.to_pylist(), kind
+            else:
+                assert found.num_rows == 0, kind
+                assert "start_ns" in found.schema.names
 
 
 def test_columns_that_are_not_asked_for_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
 import shlex
 import shutil
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import CHILD_ENVIRONMENT, FIXTURES, REAL_FILES, REAL_TRACES, few, name_of, real
+from conftest import FIXTURES, REAL_FILES, REAL_TRACES, few, name_of, real
 from golden_cases import Outcome, run
 from one_answer import EXAMPLES
 from small_store import Call, Kernel, Memcpy, Total, write
@@ -77,7 +76,7 @@ def job(path: Path, ranks: int, devices: int, copied_ns: int = 1000) -> Path:
 
 
 @pytest.mark.parametrize(("ranks", "devices"), [
-    (1, 1), (1, 8), (2, 1), pytest.param(64, 1, marks=pytest.mark.slow), (3, 4)])  # fmt: skip
+    (1, 1), (1, 8), (3, 4), *(pytest.param(n, 1, marks=pytest.mark.slow) for n in (2, 64))])  # fmt: skip
 def test_the_answer_of_many_fits(ranks: int, devices: int, tmp_path: Path) -> None:
     store = job(tmp_path / "job.db", ranks, devices)
     lines = check_size(run("job.db", cwd=tmp_path))
@@ -91,25 +90,22 @@ def test_the_answer_of_many_fits(ranks: int, devices: int, tmp_path: Path) -> No
 
 
 def test_a_run_answers_for_the_rank_with_most(tmp_path: Path) -> None:
-    """Rank 19 copies for 40 of 200 µs: 20 %."""
-    job(tmp_path / "job.db", 20, 1, 2000)
+    """Rank 9 copies for 40 of 200 µs: 20 %."""
+    job(tmp_path / "job.db", 10, 1, 4000)
     (row,) = [r for r in nsysconv.report_on(tmp_path / "job.db", "findings")[0].rows()
               if r["rule"] == "copy_bound"]  # fmt: skip
-    assert (row["rank"], row["saving_ns"]) == (19, 40_000)
-    # More than a tenth of the window, which is 199.9 µs, from rank 9 on: 20 µs.
-    assert row["device_count"] == 20 - 9
+    assert (row["rank"], row["saving_ns"]) == (9, 40_000)
+    # More than a tenth of the window, which is 199.9 µs, from rank 4 on: 20 µs.
+    assert row["device_count"] == 10 - 4
     said = " ".join(run("job.db", cwd=tmp_path).out.split())
-    # Computation is 197.9 down to 159.9, 178.9 on average. The largest comes first.
+    # Computation is 195.9 down to 159.9, 177.9 on average. The largest comes first.
     same = "also seen as copy_bound 20.0 %"
-    first = f"1. pageable_copies, saves up to 20.0 % (rank 19, GPU 0; on 19 GPUs; {same}): "
+    first = f"1. pageable_copies, saves up to 20.0 % (rank 9, GPU 0; on 10 GPUs; {same}): "
     assert first in said
-    assert "2. rank_imbalance, saves up to 9.5 % (rank 0): ranks have unequal amounts of work" in said
-    without = " ".join(run("job.db", "--ignore", "rank_imbalance", cwd=tmp_path).out.split())
-    assert first in without
-    assert "rank_imbalance" not in without.replace("left out: rank_imbalance", "")
+    assert "2. rank_imbalance, saves up to 9.0 % (rank 0): ranks have unequal amounts of work" in said
 
 
-@pytest.mark.parametrize("path", few([*EXAMPLES, BASIC], 4), ids=name_of)
+@pytest.mark.parametrize("path", few([*EXAMPLES, BASIC], 2), ids=name_of)
 def test_the_answer_of_a_fixture_fits(path: Path, tmp_path: Path) -> None:
     check_size(run(str(path), cwd=tmp_path))
 
@@ -117,8 +113,9 @@ def test_the_answer_of_a_fixture_fits(path: Path, tmp_path: Path) -> None:
 @real
 @pytest.mark.parametrize("path", [*few(REAL_FILES, 1), *few(REAL_TRACES, 1)], ids=name_of)
 def test_the_answer_of_a_real_file_fits(path: Path, tmp_path: Path) -> None:
-    check_size(run(str(path), cwd=tmp_path))
-    if len(nsysconv.info(path)) and "GPU" in run(str(path), cwd=tmp_path).out:
+    outcome = run(str(path), cwd=tmp_path)
+    check_size(outcome)
+    if len(nsysconv.info(path)) and "GPU" in outcome.out:
         check_brief(path, tmp_path)
 
 
@@ -158,12 +155,12 @@ def test_what_is_missing_is_said_first(tmp_path: Path) -> None:
     assert "trace-truncated" not in {note["slug"] for note in whole.get("notes", ())}
 
 
-@pytest.mark.parametrize(("name", "line", "command"), [
+@pytest.mark.parametrize(("name", "line", "command"), few([
     ("line_profiler/training.lprof", "900.00 µs 90.0 % train.py:13 in train × 100", "cpu_lines"),
     ("pytorch_snapshot/old.pickle", "GPU 0: peak 3.80 kB of 7.17 kB reserved", "memory"),
     ("ncu/details.csv", "6.00 µs bandwidth compute 25 %, memory 70 % saxpy", "kernel_limits"),
     ("nsys/no_gpu-3.25.0.sqlite", "6.50 µs 100.0 % setup", "ranges"),
-])  # fmt: skip
+], 2))  # fmt: skip
 def test_programs_are_told_too_what_else_was_recorded(
     name: str, line: str, command: str, tmp_path: Path
 ) -> None:
@@ -174,7 +171,6 @@ def test_programs_are_told_too_what_else_was_recorded(
     assert any(each.startswith(line) for each in document["lines"])
     assert any("nsysconv report" in each and command in each for each in document["next"])
     assert document["answer"] not in document["lines"]
-    assert not {"lines", "next"} & check_brief(BASIC, tmp_path).keys()
 
 
 def test_what_is_missing_is_said_where_there_is_no_work(tmp_path: Path) -> None:
@@ -218,22 +214,26 @@ def test_what_is_ignored_is_said(tmp_path: Path) -> None:
     assert "note rules-ignored: left out: launch_bound" in alone.out
     (report,) = nsysconv.report_on(BASIC, "findings", ignore="launch_bound")
     assert "launch_bound" not in {row["rule"] for row in report.rows()}
-    page = {each.name: each for each in nsysconv.page(BASIC, ignore="launch_bound")}
-    rows = page["findings:ignore=launch_bound"].rows()
-    assert "launch_bound" not in {row["rule"] for row in rows}
     without = run("report", str(BASIC), "kernels", "--ignore", "launch_bound", cwd=tmp_path)
     assert (without.status, "It goes with the report findings." in without.err) == (2, True)
 
 
-def test_plain_signs_where_a_terminal_has_no_others(tmp_path: Path) -> None:
-    script = [sys.executable, "-m", "nsysconv", str(BASIC)]
-    environment = {**CHILD_ENVIRONMENT, "PYTHONIOENCODING": "ascii", "COLUMNS": "100"}
-    done = subprocess.run(script, capture_output=True, check=True, env=environment, cwd=tmp_path)
-    lines = done.stdout.decode("ascii").splitlines()
-    assert len(lines) <= MOST_LINES
+class Ascii(io.StringIO):
+    """A terminal that has no other signs."""
+
+    encoding = "ascii"  # type: ignore[assignment]
+
+
+def test_plain_signs_where_a_terminal_has_no_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("run_command._Terminal", Ascii)
+    outcome = run(str(BASIC), cwd=tmp_path, width=100)
+    lines = check_size(outcome)
+    assert outcome.out.isascii()
     # 13 of 250 before, 35 of computation, 16 of copies, 132 idle, 54 after: of 60 cells.
     assert lines[4] == f"{'-' * 3}{'#' * 9}{'=' * 3}{'.' * 32}{'-' * 13}"
-    assert "->" in done.stdout.decode("ascii")
+    assert "->" in outcome.out
 
 
 def test_of_a_group_what_is_not_recorded_is_no_failure(tmp_path: Path) -> None:
@@ -344,16 +344,14 @@ def test_open_without_a_display_says_how_to_fetch_it(
 ) -> None:
     for name in ("DISPLAY", "WAYLAND_DISPLAY"):
         monkeypatch.delenv(name, raising=False)
-    outcome = run(str(BASIC), "--open", cwd=tmp_path)
     page = tmp_path / f"{BASIC.name}.html"
-    assert outcome.status == 0
-    assert page.exists()
+    page.touch()
+    outcome = run(str(BASIC), "--open", cwd=tmp_path)
+    assert (outcome.status, page.stat().st_size > 0) == (0, True)
     first, second = outcome.out.splitlines()
-    assert Path(first) == page
+    assert first == f"{page} (in place of an older file)"
     assert second.startswith("There is no display here. On your own machine: scp ")
     assert second.endswith(f"{os.uname().nodename}:{page} .")
-    again = run(str(BASIC), "--open", cwd=tmp_path).out.splitlines()[0]
-    assert again == f"{page} (in place of an older file)"
     refused = run(str(BASIC), "--open", "-f", "json", cwd=tmp_path)
     assert (refused.status, "A page is HTML." in refused.err) == (2, True)
 
@@ -429,6 +427,7 @@ def test_commands_with_a_long_target_are_copied_as_they_stand(name: str, tmp_pat
 
 def test_programs_get_the_event_of_a_finding(tmp_path: Path) -> None:
     brief = check_brief(BASIC, tmp_path)
+    assert not {"lines", "next"} & brief.keys()
     assert [each["event"] for each in brief["findings"]] == ["api_call:5", "kernel:1", "kernel:4"]
 
 

@@ -145,9 +145,10 @@ def two_ranks(folder: Path) -> Path:
 def test_the_page_of_a_folder_is_that_of_the_store_of_its_files(tmp_path: Path) -> None:
     two_ranks(tmp_path / "ranks")
     run("import", "ranks", "-o", "job.db", cwd=tmp_path)
-    run("report", "job.db", "-o", "store.html", cwd=tmp_path)
+    names = ("kernels", "rank_summary", "overview")
+    run("report", "job.db", *names, "-o", "store.html", cwd=tmp_path)
     for target in ("ranks", "ranks/*.db"):
-        outcome = run("report", target, "-o", "folder.html", cwd=tmp_path)
+        outcome = run("report", target, *names, "-o", "folder.html", cwd=tmp_path)
         assert (outcome.status, outcome.out, outcome.err) == (0, "", "")
         made = (tmp_path / "folder.html").read_text(encoding="utf-8")
         assert "2 profiles" in made

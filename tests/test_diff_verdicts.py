@@ -21,6 +21,7 @@ from diff_asking import (
     WITH_STEPS,
     WITH_UUID,
     Pair,
+    Said,
     ask,
     interval,
     near,
@@ -28,7 +29,6 @@ from diff_asking import (
     of_steps,
     pairs,
     sides,
-    states,
 )
 from diff_workloads import SOURCES, Launch, run_of
 from machine import SAXPY
@@ -70,7 +70,7 @@ def test_slow_quantiles() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "pair"), few(list(product(REPEATED, product(SOURCES, SOURCES))), 2), ids=str
+    ("name", "pair"), few(list(product(REPEATED, product(SOURCES, SOURCES))), 1), ids=str
 )
 def test_repeats(name: str, pair: Pair, tmp_path: Path) -> None:
     base, other, expected, state = REPEATED[name]
@@ -84,12 +84,27 @@ def test_repeats(name: str, pair: Pair, tmp_path: Path) -> None:
     assert said.states == wanted
 
 
-def test_every_measure_has_its_own_verdict_and_interval(tmp_path: Path) -> None:
-    base, other, expected, _ = REPEATED["R1"]
-    said = ask(sides(tmp_path, of_lengths(base), of_lengths(other)), ("kernels", "overview"))
+# R1: 3.30 to 6.69 % worse, 4.98 % by the means; 66.7 to 133.3 us, 100 us by the means.
+OF_R1 = {
+    f"{SUM}:0%": "exceeded", f"{SUM}:3%": "exceeded", f"{SUM}:4.9%": "exceeded",
+    f"{SUM}:5.1%": "inconclusive", f"{SUM}:6.6%": "inconclusive", f"{SUM}:6.7%": "within",
+    f"{SUM}:50us": "exceeded", f"{SUM}:99us": "exceeded", f"{SUM}:101us": "inconclusive",
+    f"{SUM}:133us": "inconclusive", f"{SUM}:134us": "within",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def r1(tmp_path_factory: pytest.TempPathFactory) -> Said:
+    """What is said of R1."""
+    runs = sides(tmp_path_factory.mktemp("r1"), of_lengths(HUNDRED), of_lengths(FIVE_MORE))
+    return ask(runs, ("kernels", "overview"), OF_R1)
+
+
+def test_every_measure_has_its_own_verdict_and_interval(r1: Said) -> None:
+    expected = REPEATED["R1"][2]
     for report, measures in (("kernels", ("avg_ns", "max_ns", "min_ns", "med_ns")),
                              ("overview", ("window_ns", "kernel_union_ns"))):  # fmt: skip
-        row = said.row(report)
+        row = r1.row(report)
         for measure in measures:
             assert row[f"verdict_{measure}"] == "worse", measure
             assert interval(row, measure) == near(expected), measure
@@ -106,24 +121,16 @@ def test_a_change_for_the_better_is_the_same_turned_round(tmp_path: Path) -> Non
     assert said.states == wanted
 
 
-def test_what_exceeds_is_worse_for_certain_and_beyond_by_the_best_estimate(tmp_path: Path) -> None:
-    """R1: 3.30 to 6.69 % worse, 4.98 % by the means; 66.7 to 133.3 us, 100 us by the means."""
+def test_what_exceeds_is_worse_for_certain_and_beyond_by_the_best_estimate(r1: Said) -> None:
     assert mean(FIVE_MORE) / mean(HUNDRED) == pytest.approx(1.0498, abs=1e-4)
     units = slow.difference_of_repeats(HUNDRED, FIVE_MORE)
     assert units == pytest.approx((66.7 / 20, 133.3 / 20), abs=0.005)
-    wanted = {
-        f"{SUM}:0%": "exceeded", f"{SUM}:4.9%": "exceeded", f"{SUM}:5.1%": "inconclusive",
-        f"{SUM}:6.6%": "inconclusive", f"{SUM}:6.7%": "within",
-        f"{SUM}:99us": "exceeded", f"{SUM}:101us": "inconclusive", f"{SUM}:133us": "inconclusive",
-        f"{SUM}:134us": "within",
-    }  # fmt: skip
-    assert states(sides(tmp_path, of_lengths(HUNDRED), of_lengths(FIVE_MORE)), wanted) == wanted
+    assert r1.states == OF_R1
 
 
 @pytest.mark.parametrize("unit", ["3%", "50us"])
-def test_a_limit_shows_its_interval_and_why(unit: str, tmp_path: Path) -> None:
-    runs = sides(tmp_path, of_lengths(HUNDRED), of_lengths(FIVE_MORE))
-    (row,) = ask(runs, (), [f"{SUM}:{unit}"]).limits.values()
+def test_a_limit_shows_its_interval_and_why(unit: str, r1: Said) -> None:
+    row = r1.limits[f"{SUM}:{unit}"]
     low, high = ("3.3", "6.7") if unit == "3%" else ("66.7", "133.3")
     shown = row["interval"].replace("66.6", "66.7").replace("133.2", "133.3")
     assert low in shown, row
@@ -172,7 +179,7 @@ def test_two_values_show_nothing_below_nine_percent(pair: Pair, tmp_path: Path) 
 def test_what_cannot_be_told_fails_or_passes(tmp_path: Path) -> None:
     runs = sides(tmp_path, of_lengths([100]), of_lengths([104]))
     limit = f"{SUM}:3%"
-    for options, status in (({}, 4), ({"inconclusive": "fail"}, 4), ({"inconclusive": "pass"}, 0)):
+    for options, status in (({}, 4), ({"inconclusive": "pass"}, 0)):
         said = ask(runs, (), [limit], **options)
         assert (said.states, said.result.exit_status) == ({limit: "inconclusive"}, status)
     with pytest.raises(UsageError, match="pass"):
@@ -229,9 +236,9 @@ def test_steps_of_one_run_a_side(name: str, pair: Pair, tmp_path: Path) -> None:
     change = 100 * (mean(other) / mean(base) - 1)
     floor = 0.01 if {*pair} <= {*WITH_UUID} else 0.03
     same_number = len(base) == len(other)
-    for options, known in (({}, floor), ({"run_noise": "1%"}, 0.01), ({"run_noise": "0.3%"}, 0.003)):
+    assert slow.within(base, other, 0.01) == near(expected)
+    for options, known in (({}, floor), ({"run_noise": "0.3%"}, 0.003)):
         found = slow.within(base, other, known)
-        assert known != 0.01 or found == near(expected)
         state, verdict = slow.state(found, change, 3), slow.verdict(found)
         wanted = {
             "kernels.per_step_ns:3%": state, f"{AVG}:3%": state,
@@ -339,7 +346,7 @@ def noisy(kind: str, count: int, seed: int) -> list[float]:
 NOISES = product(("white", "like the one before", "bursts"), (30, 100), (0.0, 0.05, 0.1), range(4))
 
 
-@pytest.mark.parametrize(("kind", "count", "change", "seed"), few(NOISES, 3))
+@pytest.mark.parametrize(("kind", "count", "change", "seed"), few(NOISES, 2))
 def test_noise_of_steps(kind: str, count: int, change: float, seed: int, tmp_path: Path) -> None:
     base = noisy(kind, count, 2 * seed)
     other = slow.by(1 + change, noisy(kind, count, 2 * seed + 1))

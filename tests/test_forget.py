@@ -234,12 +234,13 @@ api.forget(sys.argv[1], keep=3)
 """
 
 
+@pytest.mark.slow
 def test_a_kill_at_any_moment_leaves_the_store_whole(large: Path, tmp_path: Path) -> None:
     path, numbers, ends, wait = tmp_path / "runs.db", random.Random(1), set(), 0.03
     command = [sys.executable, "-c", _FORGETS]
     # As often as it takes to see both, on a busy machine too.
     for turn in range(20):
-        if turn > 4 and {count for _, count, _ in ends} == {12, 3}:
+        if turn > 2 and {count for _, count, _ in ends} == {12, 3}:
             break
         shutil.copyfile(large, path)
         with subprocess.Popen([*command, path], stdout=subprocess.PIPE, env=CHILD_ENVIRONMENT) as child:

@@ -293,7 +293,7 @@ for _key, _value in {
                + HEAD[-16:]), BOTH, {})  # fmt: skip
 
 
-@pytest.mark.parametrize("case", few(CASES, 40))
+@pytest.mark.parametrize("case", few(CASES, 20))
 def test_odd_content(tmp_path: Path, case: str) -> None:
     content, rows, notes = CASES[case]
     found = _found(tmp_path, content)
@@ -422,7 +422,7 @@ def test_file_without_events_is_refused(tmp_path: Path, case: str) -> None:
 
 # -- gzip
 
-MANY = _trace(*[KERNEL, CALL] * 20_000)  # 6 MB
+MANY = _trace(*[KERNEL, CALL] * 10_000)  # 3 MB
 
 
 def test_gzip_cut_short(tmp_path: Path) -> None:
@@ -430,7 +430,7 @@ def test_gzip_cut_short(tmp_path: Path) -> None:
     found = _found(tmp_path, packed[: len(packed) // 2])
     assert found.notes["trace-truncated"] == 1
     # Up to the cut: about half, for the events are alike.
-    assert found.timed["kernel"] > 8_000
+    assert found.timed["kernel"] > 4_000
 
 
 def test_gzip_with_a_corrupt_middle(tmp_path: Path) -> None:
@@ -439,7 +439,7 @@ def test_gzip_with_a_corrupt_middle(tmp_path: Path) -> None:
     found = _found(tmp_path, bytes(packed))
     assert found.notes["trace-truncated"] == 1
     # As much as is inflated at once may be lost before the damage.
-    assert found.timed["kernel"] > 5_000
+    assert found.timed["kernel"] > 1_000
 
 
 @pytest.mark.parametrize("content", [MANY, _trace(KERNEL, CALL)], ids=["large", "small"])
@@ -577,7 +577,7 @@ def test_no_secret_gets_into_a_store(tmp_path: Path, place: str) -> None:
     assert not [note for note in file.imported[0].notes if "SECRET-" in str(note)]
 
 
-@pytest.mark.parametrize("place", few(SECRET_PLACES, 8))
+@pytest.mark.parametrize("place", few(SECRET_PLACES, 4))
 def test_no_secret_in_a_refusal(tmp_path: Path, place: str) -> None:
     source = tmp_path / "trace.json"
     source.write_bytes(SECRET_PLACES[place].replace(b"traceEvents", b"traceEvent_"))
@@ -658,13 +658,13 @@ def _fail(error: BaseException) -> None:
 IN_THE_MIDDLE: dict[str, tuple[Callable[[], None], str | None]] = {
     "nothing": (lambda: None, None),
     "a worker is killed": (lambda: _kill(1), "ended early"),
-    "all workers are killed": (lambda: _kill(100), "ended early"),
     "an error": (lambda: _fail(InputError("the disk is full")), "the disk is full"),
+    "all workers are killed": (lambda: _kill(100), "ended early"),
 }
 
 
 @needs_proc
-@pytest.mark.parametrize("what", IN_THE_MIDDLE)
+@pytest.mark.parametrize("what", few(IN_THE_MIDDLE, 3))
 def test_no_worker_is_left_behind(for_workers: Path, tmp_path: Path, what: str) -> None:
     act, said = IN_THE_MIDDLE[what]
     assert _workers() == []
@@ -706,7 +706,7 @@ def _in_small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trace, "BLOCK_BYTES", 1 << 13)
 
 
-@pytest.mark.parametrize("path", few(WHOLE_FIXTURES, 2), ids=name_of)
+@pytest.mark.parametrize("path", few(WHOLE_FIXTURES, 1), ids=name_of)
 def test_workers_change_no_row_of_a_fixture(
     shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: Path
 ) -> None:
@@ -731,7 +731,7 @@ def _sorted(rows: list[Row]) -> list[str]:
         for row in rows)  # fmt: skip
 
 
-@pytest.mark.parametrize("packed", [True, False], ids=["gzip", "plain"])
+@pytest.mark.parametrize("packed", few([True, False], 1))
 def test_damaged_trace_reads_the_same_in_small_chunks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packed: bool
 ) -> None:

@@ -18,7 +18,7 @@ from write_nsys_stats import PLAIN, Locale, column, stats, table
 from nsysconv.notes import Severity
 
 NEW = AGES["2025"]
-every_locale = pytest.mark.parametrize("locale", few(LOCALES.values(), 4))
+every_locale = pytest.mark.parametrize("locale", few(LOCALES.values(), 3))
 every_way = pytest.mark.parametrize(
     ("locale", "layout"), by_turns(LOCALES.values(), [column, table], 2)
 )

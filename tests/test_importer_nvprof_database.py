@@ -45,7 +45,6 @@ from nsysconv.store.read import Profile
 FOLDER = FIXTURES / "nvprof_database"
 PREFIX = "CUPTI_ACTIVITY_KIND_"
 NAMES = {function.demangled for function in FUNCTIONS}
-every_database = pytest.mark.parametrize("database", DATABASES, ids=str)
 BASIC = FOLDER / "basic-12.nvvp"
 
 
@@ -93,7 +92,7 @@ def test_in_place_gives_what_the_import_gives(profile_of: ProfileOf, database: F
         assert_equal_profiles(profile, imported)
 
 
-@every_database
+@pytest.mark.parametrize("database", few(DATABASES, 6), ids=str)
 def test_times_and_what_is_known_of_them(profile_of: ProfileOf, database: File) -> None:
     profile, (expected,) = profile_of(database.path), database.expected
     assert isinstance(expected, NvprofDatabase)

@@ -46,6 +46,7 @@ from nsysconv import api
 from nsysconv.errors import InputError
 from nsysconv.facts import Fact
 from nsysconv.importers.pickles import Unpickler
+from nsysconv.importers.pytorch_snapshot import reader
 from nsysconv.importers.pytorch_snapshot.plain_pickle import _OpcodeScan, load
 
 FOLDER = FIXTURES / "pytorch_snapshot"
@@ -202,7 +203,7 @@ def test_every_protocol_is_read_alike(protocol: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", [TRAINING, OLD, TEXT], ids=lambda path: path.stem)
 def test_a_file_without_its_end_is_refused(path: Path, tmp_path: Path) -> None:
     content = path.read_bytes()
-    for size in range(len(content) // 2, len(content) - 1, 97):
+    for size in range(len(content) // 2, len(content) - 1, 293):
         with pytest.raises(InputError) as caught:
             api.open(written(tmp_path, content[:size]))
         assert "cut off" in caught.value.what, size
@@ -331,17 +332,20 @@ def test_a_frame_hides_no_tuple_of_something_else(opcodes: bytes, tmp_path: Path
         load(written(tmp_path, b"\x80\x04" + b"".join(frames) + b"."), "x")
 
 
-def test_frames_of_each_event_alone_are_told_apart(tmp_path: Path) -> None:
-    """No more than 32,768 such stacks are kept, and later frames take the place of others in memory."""
+def test_frames_of_each_event_alone_are_told_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No more than so many such stacks are kept, and later frames take the place of others in memory."""
+    monkeypatch.setattr(reader, "_MOST_STACKS", 1 << 10)
     events = [
         event(n, "alloc", A + n, 1 + n % 7) | {"frames": [
             {"name": f"f{n % 7}", "filename": "/x/model.py", "line": n % 7}]}
-        for n in range(40_000)
+        for n in range(8_000)
     ]  # fmt: skip
     path = written(tmp_path, {"segments": [], "device_traces": [[], events]})
     rows = report(path, "memory_holders")
     assert {row["name"]: row["allocation_count"] for row in rows} == {
-        f"model.py({n}): f{n}": 40_000 // 7 + (n < 40_000 % 7) for n in range(7)}  # fmt: skip
+        f"model.py({n}): f{n}": 8_000 // 7 + (n < 8_000 % 7) for n in range(7)}  # fmt: skip
 
 
 def test_traces_of_several_devices_and_one_for_two(tmp_path: Path) -> None:

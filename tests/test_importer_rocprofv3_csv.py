@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from conftest import FIXTURES, REAL, event_rows, real
+from conftest import FIXTURES, REAL, event_rows, few, real
 from golden_cases import run
 from importing import counts as notes
 from scenarios import WORKLOADS
@@ -174,7 +174,7 @@ SUMS = {
 
 
 @real
-@pytest.mark.parametrize("name", SUMS)
+@pytest.mark.parametrize("name", few(SUMS, 6))
 def test_counts_and_sums_of_real_files(name: str) -> None:
     table, count, total = SUMS[name]
     with api.open(REAL / "rocprofv3_csv" / f"{name}.csv") as opened:

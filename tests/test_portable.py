@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path, PureWindowsPath
 
 import pytest
-from conftest import CHILD_ENVIRONMENT, FIXTURES, ROOT
+from conftest import CHILD_ENVIRONMENT, FIXTURES, ROOT, with_slow
 from one_answer import EXAMPLES
 from run_command import Outcome, run
 
@@ -37,26 +37,27 @@ def outcomes(commands: Sequence[Sequence[object]], folder: Path) -> list[Outcome
     return [Outcome(*json.loads(line)) for line in done.stdout.splitlines()]
 
 
-@pytest.mark.parametrize(
-    "example",
-    [pytest.param(path, marks=() if path.name in FEW else pytest.mark.slow, id=path.name)
-     for path in EXAMPLES],
-)  # fmt: skip
-def test_whole_commands_without_posix(example: Path, tmp_path: Path) -> None:
-    commands = [
-        (example,),
+@pytest.mark.parametrize(("example", "is_all"), with_slow(
+    ((path, is_all), path.name in FEW and not is_all) for path in EXAMPLES for is_all in (False, True)
+), ids=str)  # fmt: skip
+def test_whole_commands_without_posix(example: Path, is_all: bool, tmp_path: Path) -> None:
+    commands: list[tuple[object, ...]] = [
         ("import", example, "-o", "runs.db"),
-        ("import", example, "-o", "runs.db", "--label", "again"),
         ("report", "runs.db", "summary", "-f", "json", "-o", "summary.json"),
-        ("report", example, "-o", "page.html"),
-        ("diff", example, "runs.db"),
         ("export", "runs.db", "--to", "arrow"),
         ("sql", "runs.db", "select count(*) as n from profile"),
-        ("info", example),
-        ("info", "runs.db", "--check"),
-        ("runs", "runs.db"),
-        ("why", example, "kernel:1"),
     ]
+    if is_all:
+        commands += [
+            (example,),
+            ("import", example, "-o", "runs.db", "--label", "again"),
+            ("report", example, "-o", "page.html"),
+            ("diff", example, "runs.db"),
+            ("info", example),
+            ("info", "runs.db", "--check"),
+            ("runs", "runs.db"),
+            ("why", example, "kernel:1"),
+        ]
     with_posix, without = tmp_path / "with", tmp_path / "without"
     for folder in (with_posix, without):
         folder.mkdir()

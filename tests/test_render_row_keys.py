@@ -198,7 +198,7 @@ def test_a_process_of_a_stream_is_in_no_key(tmp_path: Path) -> None:
         "device_id=0 | kind=stream | stream=7", "device_id=0 | kind=stream | stream=8"}  # fmt: skip
 
 
-@pytest.mark.parametrize("path", few(EXAMPLES, 3), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", few(EXAMPLES, 2), ids=lambda path: path.name)
 def test_keys_of_a_report_are_unique(path: Path) -> None:
     for report in document_of(*api.report_on(path, REPORTS, limit=0)):
         found = keys_in(report)
@@ -376,7 +376,7 @@ def test_the_documented_comparison_runs(
 
 # -- at length
 
-MANY = 100_000
+MANY = 40_000
 
 
 class Nowhere(io.TextIOBase):
