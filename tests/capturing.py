@@ -7,17 +7,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import traceback
-import warnings
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import copies
 from conftest import FIXTURES, NSYS, ROOT
 from here import Here
 
-from nsysconv.__main__ import main
 from nsysconv.api import capturing, importing  # noqa: F401  # the copy has loaded it
 from nsysconv.capture.command import parse
 from nsysconv.cli import captures
@@ -63,40 +60,22 @@ def forked(
     arguments: Sequence[str], cwd: Path, environment: Mapping[str, str]
 ) -> subprocess.CompletedProcess[bytes]:
     """Runs `nsysconv` in a copy of this process: a new one would load all of it again."""
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of newer Pythons, if there are threads
-            pid = os.fork()
-        if not pid:
-            status: object = 70
-            try:
-                os.chdir(cwd)
-                os.environ.clear()
-                os.environ.update(environment)
-                captures._environment = lambda: dict(environment)  # type: ignore[assignment]
-                capturing.Processes = Here  # type: ignore[assignment, misc]
-                tempfile.tempdir = None
-                os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-                os.dup2(out.fileno(), 1)
-                os.dup2(err.fileno(), 2)
-                sys.stdin, sys.stdout, sys.stderr = (
-                    os.fdopen(number, mode, encoding="utf-8", errors="surrogateescape", closefd=False)
-                    for number, mode in enumerate("rww"))  # fmt: skip
-                sys.argv = ["nsysconv", *map(os.fsdecode, arguments)]
-                main()
-            except SystemExit as end:
-                status = end.code
-            except BaseException:
-                traceback.print_exc()
-            finally:
-                with suppress(OSError, ValueError):
-                    sys.stdout.flush()
-                    sys.stderr.flush()
-                os._exit(status if isinstance(status, int) else 0)
-        _, ended = os.waitpid(pid, 0)
+
+    def before() -> None:
+        os.environ.clear()
+        os.environ.update(environment)
+        captures._environment = lambda: dict(environment)  # type: ignore[assignment]
+        capturing.Processes = Here  # type: ignore[assignment, misc]
+        tempfile.tempdir = None
+
+    with (tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err,
+          Path(os.devnull).open("rb") as nothing):  # fmt: skip
+        streams = [file.fileno() for file in (nothing, out, err)]
+        status = copies.ended(
+            copies.start([*map(os.fsdecode, arguments)], cwd, streams, before=before)
+        )
         for file in (out, err):
             file.seek(0)
-        status = os.waitstatus_to_exitcode(ended)
         return subprocess.CompletedProcess([*arguments], status, out.read(), err.read())
 
 
