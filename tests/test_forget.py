@@ -234,7 +234,6 @@ api.forget(sys.argv[1], keep=3)
 """
 
 
-@pytest.mark.slow
 def test_a_kill_at_any_moment_leaves_the_store_whole(large: Path, tmp_path: Path) -> None:
     path, numbers, ends, wait = tmp_path / "runs.db", random.Random(1), set(), 0.03
     command = [sys.executable, "-c", _FORGETS]
