@@ -250,6 +250,28 @@ def test_python_functions_are_read_on_request_without_their_folder() -> None:
     assert [(row["name"], row["dur_ns"]) for row in found] == [("train.py:12 load", 400_000)] * STEPS
 
 
+def test_what_runs_while_the_profiler_starts_or_stops_is_its_own(
+    written: Callable[[bytes], Path],
+) -> None:
+    """The line begins at 1000 µs. The program works, and collects garbage, from 3000 to 3400."""
+    plane = Plane("/host:CPU")
+    plane.line(1, "python", [plane.event(*each) for each in (
+        ("$profiler.py:12 start_trace", 0, 1900), ("CollectGarbage", 100, 2),
+        ("PjitFunction(step)", 2000, 300), ("CollectGarbage", 2350, 50),
+        ("$profiler.py:34 stop_trace", 2500, 900), ("CollectGarbage", 2600, 3),
+    )])  # fmt: skip
+    gpu = Plane("/device:GPU:0", NVIDIA)
+    gpu.line(5, "Stream #5", [gpu.event("k", 2100, 100, kernel_details="grid:1,1,1 block:1,1,1")])
+    path = written(space([plane, gpu]))
+    spans = columns(path, "range", "name", "start_ns") + columns(path, "operator", "name", "start_ns")
+    assert sorted(spans) == [("CollectGarbage", 3_350_000), ("PjitFunction(step)", 3_000_000)]
+    own = columns(path, "overhead", "name", "dur_ns")
+    assert Counter(own)["CollectGarbage", 2_000] == Counter(own)["CollectGarbage", 3_000] == 1
+    with api.open(path) as profile:
+        (row,) = profile.report("summary").to_arrow().to_pylist()
+    assert row["span_ns"] == 400_000
+
+
 def test_the_profile_as_a_whole() -> None:
     with opened(TRAINING) as profile:
         said = profile.attributes
@@ -509,8 +531,10 @@ def test_te_fused_attn() -> None:
     assert memory(FUSED) == (30, 2_124_952_064, 29, 2_116_563_200)
     # Of 59 Python events two are the profiler's own.
     assert (linked(FUSED), python_rows(FUSED)) == (150, 57)
+    # So is the garbage that is collected meanwhile.
     assert {name for (name,) in columns(FUSED, "overhead", "name")} == {
-        "profiler.py:101 start_trace", "profiler.py:213 stop_trace"}  # fmt: skip
+        "PythonRefManager::CollectGarbage", "profiler.py:101 start_trace",
+        "profiler.py:213 stop_trace"}  # fmt: skip
     with opened(FUSED) as profile:
         said = profile.attributes
         assert (said["zero_utc_ns"], said["recording_ns"]) == (1779266702889805563, 9_731_909_612)

@@ -68,6 +68,7 @@ class Thread:
 
     is_users: bool
     end_of_execution: int = _NEVER
+    end_of_profiler: int = _NEVER
 
 
 @dataclass
@@ -197,9 +198,16 @@ class RowMaker:
         is_profiler = is_python & source.is_profiler[events.name]
         is_python &= ~is_profiler
         is_other = ~(is_call | is_memory | is_python | is_mark | is_profiler)
+        # What runs while the profiler starts or stops, such as a garbage collection, is its own.
+        is_own, state.end_of_profiler = _inside(columns, is_profiler, state.end_of_profiler)
+        is_profiler |= is_other & is_own
+        is_other &= ~is_own
         is_range = is_other & (step != MISSING)
         state.is_users |= bool(is_range.any())
-        is_inside = self._is_inside(columns, kind == details.EXECUTION, state)
+        # Within XLA's own calls, what looks like an annotation of the program is one of XLA.
+        is_inside, state.end_of_execution = _inside(
+            columns, kind == details.EXECUTION, state.end_of_execution
+        )
         if state.is_users:
             is_range |= is_other & (kind == details.ANY) & ~events.is_marked & ~is_inside
         self.tally.mark("markers", keep & is_mark, events.byte)
@@ -298,16 +306,17 @@ class RowMaker:
             "memory_kind": np.where(device == MISSING, MISSING, _DEVICE_MEMORY),
         }
 
-    def _is_inside(self, columns: Columns, is_execution: Array, state: Thread) -> Array:
-        # Within XLA's own calls, what looks like an annotation of the program is one of XLA.
-        start, end = columns["start_ns"], columns["start_ns"] + columns["dur_ns"]
-        order = np.lexsort((-end, start))
-        ends = np.where(is_execution[order], end[order], _NEVER)
-        reached = np.maximum.accumulate(np.concatenate(([state.end_of_execution], ends)))
-        state.end_of_execution = int(reached[-1])
-        inside = np.zeros(len(start), bool)
-        inside[order] = start[order] < reached[:-1]
-        return inside
+
+def _inside(columns: Columns, which: Array, reached_ns: int) -> tuple[Array, int]:
+    # The mask has the events that start before the end of one of these that started earlier; with it
+    # comes the latest end. `reached_ns` is that of the events before.
+    start, end = columns["start_ns"], columns["start_ns"] + columns["dur_ns"]
+    order = np.lexsort((-end, start))
+    ends = np.where(which[order], end[order], _NEVER)
+    reached = np.maximum.accumulate(np.concatenate(([reached_ns], ends)))
+    inside = np.zeros(len(start), bool)
+    inside[order] = start[order] < reached[:-1]
+    return inside, int(reached[-1])
 
 
 def _mapped(keys: Array, of: Callable[[int], int | tuple[int, ...]]) -> Array:

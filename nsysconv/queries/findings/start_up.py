@@ -12,7 +12,14 @@ import numpy as np
 from nsysconv.facts import Fact
 from nsysconv.names import LAUNCHES, WAITS, called, shorten
 from nsysconv.queries.findings.calls import LONG_LAUNCH_NS, loading
-from nsysconv.queries.findings.contract import NAMES_CALL, Found, Scene, remaining, uncovered
+from nsysconv.queries.findings.contract import (
+    NAMES_CALL,
+    Found,
+    Scene,
+    frameworks,
+    remaining,
+    uncovered,
+)
 from nsysconv.queries.findings.host import mostly
 from nsysconv.report import Unit, human
 from nsysconv.timeline.annotations import operators, ranges, which_named
@@ -38,7 +45,8 @@ def start_up(scene: Scene) -> Found | None:
     launching = owner[owner >= 0]
     low, high = scene.span.start, scene.window.start
     if len(launching):
-        high = max(min(high, int(calls.end[launching.min()])), low)
+        high = min(high, int(calls.end[launching.min()]))
+    high = max(high, low)
     early = slice(0, int(np.searchsorted(calls.start, high)))
     if _loses_work(scene, early):
         return None
@@ -46,23 +54,30 @@ def start_up(scene: Scene) -> Found | None:
     waited = scene.calls_at(waits[: np.searchsorted(waits, early.stop)])
     # Nothing runs before the window but migrations: pages may travel before the work.
     taken = _joined(_joined(scene.busy.between(low, high), scene.profiler), waited)
+    begun = max(_work_of_processes(scene).start, low)
+    if begun < high:  # another device works: what readies this one still counts, all else is work
+        loads = scene.calls_at(scene.calls_named(called("initialization", "allocation")))
+        working = remaining(_all_of(begun, high), loads, Window(begun, high))
+        taken = _joined(taken, working)
     whole = high - low - int(taken.covered(np.array([low]), np.array([high])).sum())
     which = np.flatnonzero(scene.outermost[early])
     first = np.flatnonzero(scene.ops.kind != OpKind.MIGRATION)[:1].tolist()
     event = scene.ops.event_id(first[0]) if first else None
-    during = _filled_by(scene, low, high, taken, whole) or _during(
-        scene, which, low, high, taken, whole
-    )
+    during, outside = _filled_by(scene, low, high, taken, whole), 0
+    if not during:
+        during, outside = _during(scene, which, low, high, taken, whole)
+    is_own = 2 * outside > whole and "pytorch" not in frameworks(scene.timeline)
     details = {"during": during, "profiler": _own_work(scene, low, high)}
     part = f"--time :{scene.window.start}ns"
     when = partial(remaining, _all_of(low, high), taken, Window(low, high))
-    return Found(scene.of_span(whole), whole, details, event=event, part=part, when=when)
+    measured = Found(scene.of_span(whole), whole, details, event=event, part=part, when=when)
+    return replace(measured, case="program" if is_own else "")
 
 
 def tear_down(scene: Scene) -> Found | None:
     """Measure the time in API calls after the last GPU operation, but for the profiler's own work."""
     calls = scene.timeline.calls
-    low = min(scene.window.end, scene.span.end)
+    low = min(_work_of_processes(scene).end, scene.span.end)
     high = min(int(calls.end.max(where=scene.outermost, initial=low)), scene.span.end)
     late = np.flatnonzero(scene.outermost & (calls.end > low))
     if _loses_work(scene, slice(scene.owner.max(initial=-1) + 1, None)):
@@ -78,6 +93,18 @@ def tear_down(scene: Scene) -> Found | None:
     during = _clause(inside, time, f"in {name}") if name else ""
     details = {"during": during, "profiler": _own_work(scene, low, high)}
     return replace(measured, details=details, event=scene.longest_call(late))
+
+
+def _work_of_processes(scene: Scene) -> Window:
+    # It lasts from the first to the last operation of the device's processes, on whatever device.
+    timeline, own = scene.timeline, scene.window
+    if len(timeline.devices) == 1:
+        return own
+    ops = timeline.ops
+    which = ops.timed & (ops.kind != OpKind.MIGRATION)
+    which &= among(ops.pid, timeline.pids_on(scene.device))
+    first = int(ops.start.min(where=which, initial=own.start))
+    return Window(first, int(ops.end.max(where=which, initial=own.end)))
 
 
 def _loses_work(scene: Scene, calls: slice) -> bool:
@@ -107,17 +134,20 @@ def _clause(time: int, whole: int, where: str) -> str:
     return f", {'all' if time == whole else human(time, Unit.NS)} of it {where}"
 
 
-def _during(scene: Scene, which: Array, low: int, high: int, taken: Union, whole: int) -> str:
+def _during(
+    scene: Scene, which: Array, low: int, high: int, taken: Union, whole: int
+) -> tuple[str, int]:
     # The words name the call in which most of the time was spent, and the time outside of calls, if
-    # each is a tenth of the whole at least. Neither holds what is `taken`, nor the other.
+    # each is a tenth of the whole at least. Neither holds what is `taken`, nor the other. With them
+    # comes the time outside of calls, in ns.
     name, inside, _ = scene.most_idle(which, Window(low, high), taken)
-    parts = [(inside, f"in {name}")]
+    parts, outside = [(inside, f"in {name}")], 0
     if Fact.API_CALLS in scene.timeline.profile.facts:
         outside = whole - uncovered(scene.calls_at(which), taken, Window(low, high))
         did = _outside(scene, low) if 10 * outside >= whole > 0 else ""
         parts.append((outside, f"outside API calls{did}"))
     said = sorted((part for part in parts if part[0] * 10 >= whole > 0), reverse=True)
-    return "".join(_clause(time, whole, where) for time, where in said)
+    return "".join(_clause(time, whole, where) for time, where in said), outside
 
 
 def _outside(scene: Scene, low: int) -> str:
