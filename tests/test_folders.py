@@ -47,7 +47,7 @@ COMMANDS = [
     (("report", "job"), False),
     (("report", "job", "overview"), True),
     (("report", "job", "overview", "--strict"), False),
-    (("report", "job", "overview", "--jobs", "2"), False),
+    (("report", "job", "overview", "--jobs", "2"), True),
     (("report", "job", "overview", "-f", "csv"), False),
     (("report", "job", "metrics"), True),
     (("import", "job"), True),
