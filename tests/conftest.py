@@ -148,7 +148,7 @@ REAL_TRACES = [REAL / row["file"] for row in provenance("kineto")] or [REAL / "m
 
 
 def examples(count: int, **more: Any) -> settings:
-    """A property's settings: so many examples in `make test-slow`, a twenty-fifth of them in `make test`."""
+    """A property's settings: so many examples in `make test-slow`, in `make test` a twenty-fifth."""
     many = settings.get_current_profile_name() == "many"
     return settings(max_examples=count if many else max(3, count // 25), **more)
 
