@@ -10,8 +10,6 @@ PROGRAM := $(VENV)/.program
 DEMO := demo
 SITE := site
 FUZZ_SECONDS := 300
-# Some tests wait, so that there is room for one more than there are cores.
-TEST_JOBS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 FUZZ_JOBS := 1
 
 # Tests start the command again and again: it is compiled once, whatever the environment says.
@@ -67,7 +65,7 @@ demo: $(PROGRAM)  ## write two runs of a made-up training, say where the time we
 	@echo "  $(BIN)/nsysconv sql $(DEMO)/train.nsys-rep 'select kind, count(*) from v_gpu_op group by kind'"
 
 test: $(STAMP)  ## run the tests; no root, no service, no network but the package index
-	$(BIN)/python -m pytest --numprocesses $(TEST_JOBS) --dist worksteal
+	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
 test-slow: $(STAMP)  ## run what `make test` leaves out: more damage, random cases and versions
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal \
@@ -85,7 +83,7 @@ test-newest:  ## run tests of threads, processes, files and the library with the
 	@test -n '$(NEWEST_PYTHON)' || { echo "There is no Python that pyproject.toml names." >&2; exit 1; }
 	@$(NEWEST_PYTHON) --version
 	@$(MAKE) --no-print-directory PYTHON=$(NEWEST_PYTHON) VENV=$(NEWEST) $(NEWEST)/.installed
-	$(NEWEST)/bin/python -m pytest --numprocesses $(TEST_JOBS) --dist worksteal \
+	$(NEWEST)/bin/python -m pytest --numprocesses auto --dist worksteal \
 		$(wildcard $(NEWEST_TESTS:%=tests/test_%.py))
 
 test-system: $(STAMP)  ## run the tests that need a browser, a cluster or a database; says what it left out
