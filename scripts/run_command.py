@@ -30,8 +30,11 @@ class Outcome:
     err: str
 
 
-class _Terminal(io.StringIO):
+class Terminal(io.StringIO):
+    """Look like a terminal."""
+
     def isatty(self) -> bool:
+        """Return that it is one."""
         return True
 
 
@@ -50,7 +53,7 @@ def _process_kept() -> Iterator[None]:
 
 def run(*arguments: str | Path, cwd: Path, width: int | None = None) -> Outcome:
     """Run `nsysconv ARGUMENTS…` in this process; `width`: on a terminal so wide, colors removed."""
-    out, err = io.StringIO() if width is None else _Terminal(), io.StringIO()
+    out, err = io.StringIO() if width is None else Terminal(), io.StringIO()
     status: object = 0
     with (
         _process_kept(),

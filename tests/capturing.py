@@ -64,7 +64,7 @@ def forked(
     def before() -> None:
         os.environ.clear()
         os.environ.update(environment)
-        captures._environment = lambda: dict(environment)  # type: ignore[assignment]
+        captures.started_with = lambda: dict(environment)  # type: ignore[assignment]
         capturing.Processes = Here  # type: ignore[assignment, misc]
         tempfile.tempdir = None
 

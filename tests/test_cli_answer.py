@@ -227,7 +227,7 @@ class Ascii(io.StringIO):
 def test_plain_signs_where_a_terminal_has_no_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("run_command._Terminal", Ascii)
+    monkeypatch.setattr("run_command.Terminal", Ascii)
     outcome = run(str(BASIC), cwd=tmp_path, width=100)
     lines = check_size(outcome)
     assert outcome.out.isascii()

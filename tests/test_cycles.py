@@ -11,7 +11,7 @@ import pytest
 from conftest import REAL, few, real
 
 import nsysconv
-from nsysconv.queries.cycles import Member, Session, cycles_of
+from nsysconv.queries.cycles import Member, Session, are_ranks, cycles_of
 from nsysconv.store.location import reading
 
 BASE = 1_752_000_000_000_000_000
@@ -48,6 +48,16 @@ def _reports(target: Path, *names: str) -> list[list[dict[str, Any]]]:
 
 def _slugs(target: Path, name: str = "rank_summary") -> set[str]:
     return {note.slug for note in nsysconv.report_on(target, name)[0].notes}
+
+
+def test_cycles_of_a_rank_are_one_rank() -> None:
+    """Process 7 recorded from 0 to 10 and from 20 to 30; process 8, all the while."""
+    times = {"a": (7, 0, 10), "b": (7, 20, 30), "c": (8, 0, 30)}
+    members = [Member(n, label, "kineto", label, Session(frozenset({("host", None, pid)}), start, end))
+               for n, (label, (pid, start, end)) in enumerate(times.items())]  # fmt: skip
+    assert are_ranks(members, [("a", 0), ("b", 0), ("c", 1)])
+    assert not are_ranks(members, [("a", 0), ("b", 0), ("c", 0)])
+    assert not are_ranks(members, [("a", 0), ("b", 0), ("c", None)])
 
 
 @pytest.mark.parametrize(

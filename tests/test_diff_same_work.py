@@ -237,7 +237,7 @@ def test_inputs_are_elements_of_all_tensors(kind: str) -> None:
 
 def batches_in(texts: list[str]) -> Sizes:
     """The batches that annotations say."""
-    return {**sizes(), TOKENS: same_work._tokens(Counter(texts).items())}
+    return {**sizes(), TOKENS: same_work.tokens_in(Counter(texts).items())}
 
 
 @pytest.mark.parametrize(

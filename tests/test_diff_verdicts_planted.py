@@ -73,6 +73,10 @@ def test_more_launches_are_counted(source: str, tmp_path: Path) -> None:
     assert source not in WITH_UUID or expected == pytest.approx((1.0213, 1.0795), abs=5e-5)
     assert (interval(row), row["verdict"]) == (near(expected), slow.verdict(expected))
     assert said.states == wanted
+    # Fewer are no change for the worse.
+    said = ask((runs[1], runs[0]), ("kernels",), ["kernels.kernel_count:0%"])
+    assert said.row("kernels")["verdict_kernel_count"] == "better"
+    assert said.states == {"kernels.kernel_count:0%": "within"}
 
 
 def test_counts_of_repeats_are_noise_where_these_disagree(tmp_path: Path) -> None:

@@ -299,8 +299,11 @@ def test_a_metric_that_no_run_has_is_named(tmp_path: Path) -> None:
     assert KERNELS not in notes[0].text
     assert "of kernels[/nothing/].avg_ns: " in run(
         "history", "runs.db", asked[0], cwd=tmp_path).out  # fmt: skip
-    # What nobody asked for may be missing.
-    assert api.history(tmp_path / "runs.db")[0].notes == ()
+    # What nobody asked for may be missing, as steps are here.
+    for label in "ab":
+        write(tmp_path / "without.db", Kernel(0, 10), label=label)
+    slugs = {note.slug for note in api.history(tmp_path / "without.db")[0].notes}
+    assert slugs == {"few-runs", "in-order-of-import"}
 
 
 def test_a_wrong_run_of_many_lists_a_few(tmp_path: Path) -> None:

@@ -22,7 +22,6 @@ from conftest import (
     few,
     name_of,
     real,
-    with_slow,
 )
 from findings_cases import Case, parse, stored
 from one_answer import EXAMPLES as SOURCES
@@ -88,12 +87,7 @@ def test_an_example_of_the_documentation(lines: str) -> None:
     assert row["value"] > row["threshold"]
 
 
-# The first of each rule.
-FIRST = {parse(case["lines"]).rule: case["name"] for case in reversed(CASES)}.values()
-
-
-@pytest.mark.parametrize("case", with_slow((case, case["name"] in FIRST) for case in CASES),
-                         ids=lambda case: case["name"])  # fmt: skip
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
 def test_what_nearly_has_it_or_cannot_be_seen(case: dict[str, str]) -> None:
     parsed = parse(case["lines"])
     report = ask(parsed)

@@ -257,6 +257,13 @@ def test_names_that_try_to_break_out_are_text(opened: Opened) -> None:
 # -- what leads there
 
 
+def test_an_address_is_followed_though_the_one_before_is_not_yet_written(lines: Page) -> None:
+    lines.evaluate("() => { window.due = []; window.setTimeout = (act) => due.push(act); }")
+    go(lines, "event=kernel:1")
+    lines.evaluate("location.hash = 'event=kernel:2'; due.forEach((act) => act())")
+    assert said(lines)[0].startswith("kernel on GPU 0, stream 7: add, ")
+
+
 def test_a_row_leads_to_its_place(lines: Page) -> None:
     lines.locator("#t-kernels tbody tr", has_text="add").locator("a.to").click()
     assert said(lines)[0] == "kernel on GPU 0, stream 7: add, 300 ns from 6,500 ns"

@@ -461,6 +461,8 @@ def same_recordings(base: Side, other: Side) -> bool:
 
 
 def _on_both(base: Side, other: Side) -> list[Note]:
+    if base.in_order:
+        return []  # the last runs are without those of the other side
     count = len(_identities(base) & _identities(other))
     if count == len(base.profiles) == len(other.profiles) or not base.runs[1:] + other.runs[1:]:
         return []

@@ -77,7 +77,7 @@ def _by_rank(run: Sequence[OpenProfile]) -> Iterator[OpenProfile]:
 
 
 def source_hash(opened: OpenProfile) -> str:
-    """Return the SHA-256 of a profile's file, also of one read in place; empty where it is gone."""
+    """Return the SHA-256 of a profile's file, which is read if no store knows it; empty: no such file."""
     known: str = opened.profile.attributes["sha256"]
     path = Path(opened.profile.ref.path)
     if not known and path.is_file():

@@ -59,16 +59,18 @@ def profile(
         stores=store or [],
         grace_s=grace,
         timeout_s=timeout,
-        environment=_environment(),
+        environment=started_with(),
         say=lambda text: say(f"nsysconv: {text}"),
         **flags,
     )
     return captured.exit_status
 
 
-def _environment() -> dict[str, str]:
-    # This is the environment with which the process was started, because Python and nsysconv add
-    # variables of their own.
+def started_with() -> dict[str, str]:
+    """Return the environment with which the process was started.
+
+    Python and nsysconv add variables of their own to it later.
+    """
     try:
         text = Path("/proc/self/environ").read_bytes()
     except OSError:  # a system without /proc

@@ -145,8 +145,8 @@ class LimitVerdict:
     a slip or a failure, and no more data would help; `has_no_value`: nor has any row a value. `renamed`:
     the names of rows that were set against each other. `exceeding` are all rows that exceed, the worst
     first; `all_of` says what all kernels of the worst one's category came to; `needs_runs` are the runs
-    per side that would decide, None where more runs would not. `no_row_in` is where the limit's pattern
-    matches no row: "both", or "other", whose values all are 0 too.
+    per side that would decide, None where more runs would not. `no_row_in` is the side in which the
+    limit's pattern matches no row: "both", or "other", also where all that matches there is 0.
     """
 
     limit: Limit
@@ -194,11 +194,11 @@ def judge_limit(limit: Limit, column: Column, rows: Sequence[LimitRow] | None) -
         return undecided(limit, f"{limit.report} is not recorded on both sides")
     whole = [row for row in rows if row.parts or limit.chooses(row.keys)]
     if not whole:
-        none = undecided(limit, _no_row(limit, len(rows)), is_void=True)
-        none = replace(none, no_row_in="both" if limit.pattern else None)
+        void = undecided(limit, _no_row(limit, len(rows)), is_void=True)
+        void = replace(void, no_row_in="both" if limit.pattern else None)
         if column.is_counted:
-            return replace(none, state="within", reason=f"{none.reason}: 0 on both", is_void=False)
-        return none
+            return replace(void, state="within", reason=f"{void.reason}: 0 on both", is_void=False)
+        return void
     least = _least(limit, column, whole)
     chosen = [each for row in whole for each in _fitting(limit, column, row, least)]
     # What has no value on either side is nothing that could become worse, if other rows have one.

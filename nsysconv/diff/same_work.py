@@ -180,7 +180,7 @@ def sizes_of(timeline: Timeline) -> dict[str, Amounts]:
     return {
         BLOCKS: _blocks(timeline),
         INPUTS: _inputs(timeline, named),
-        TOKENS: _tokens(named),
+        TOKENS: tokens_in(named),
     }
 
 
@@ -257,7 +257,11 @@ def _elements(shapes: str) -> int:
     return sum(max(0, prod(shape)) for shape in sized)
 
 
-def _tokens(named: Iterable[tuple[str, int]]) -> Amounts:
+def tokens_in(named: Iterable[tuple[str, int]]) -> Amounts:
+    """Return the sizes that names of ranges say, by group of names and word.
+
+    `named` has each name with the number of its ranges.
+    """
     found: defaultdict[tuple[str, str], Amount] = defaultdict(lambda: _NOTHING)
     numbers: defaultdict[Hashable, Counter[int]] = defaultdict(Counter)
     bare: dict[Hashable, bool] = {}

@@ -14,7 +14,7 @@ from nsysconv.document import Section, Text
 from nsysconv.names import cut_off, drop_clauses, shorten, shorten_kernel
 from nsysconv.notes import Note, Severity
 from nsysconv.present.next_steps import INDENT, WIDTH, lines_of, next_steps, tables_line
-from nsysconv.queries.cycles import cycles_of
+from nsysconv.queries.cycles import are_ranks
 from nsysconv.queries.findings.contract import COST, RISK, SAVING, is_minor
 from nsysconv.report import Report, Unit, human
 
@@ -76,17 +76,14 @@ def recorded(rows: Sequence[Row]) -> list[str]:
 
 
 def _are_one_run(summary: Report, rows: Sequence[Row]) -> bool:
-    # Profiles without ranks, of the same rank, of several profilers, or of GPUs that differ, are not
-    # known to be one run. Cycles of a process are of one rank.
+    # Profiles without ranks of their own, of several profilers, or of GPUs that differ, are not known to
+    # be one run.
     if len({row["profile"] for row in rows}) == 1:
         return True
     gpus = {row["device"] for row in rows if row["device"]}
     tools = {(row["tool"] or "").partition(" ")[0] for row in rows}
-    first = cycles_of(summary.profiles).first
-    who = {(first[row["profile"]], row["rank"]) for row in rows}
-    ranks = {rank for _, rank in who}
-    are_ranks = None not in ranks and len(ranks) == len(who)
-    return len(gpus) <= 1 and len(tools) == 1 and are_ranks
+    found = ((row["profile"], row["rank"]) for row in rows)
+    return len(gpus) <= 1 and len(tools) == 1 and are_ranks(summary.profiles, found)
 
 
 def _several_programs(rows: Sequence[Row]) -> Iterator[str]:

@@ -75,6 +75,17 @@ class Cycles:
         return [Note("rank-cycles", Severity.INFO, text, len(counts), facts=_RANKS)]
 
 
+def are_ranks(profiles: Sequence[ProfileRef], found: Iterable[tuple[str, int | None]]) -> bool:
+    """Return whether all have a rank, and each rank is of one process, whatever cycles that has.
+
+    `found` are labels of these profiles with the rank that each recorded.
+    """
+    first = cycles_of(profiles).first
+    who = {(first[label], rank) for label, rank in found}
+    ranks = {rank for _, rank in who}
+    return None not in ranks and len(ranks) == len(who)
+
+
 def cycles_of(profiles: Sequence[ProfileRef]) -> Cycles:
     """Return the cycles of a run's profiles: all are of the first where no process has several."""
     first = {ref.label: ref.label for ref in profiles}

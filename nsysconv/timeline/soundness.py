@@ -65,7 +65,7 @@ class _Process:
         self.blocks: list[tuple[Array, Array, Array]] = []
 
     def in_order(self) -> bool:
-        """Sort the calls by id; return whether each has another."""
+        """Sort the calls by id; return whether no two have the same."""
         self.ids, self.part, self.state = map(np.concatenate, zip(*self.blocks, strict=True))
         self.blocks.clear()
         if (self.ids[1:] < self.ids[:-1]).any():

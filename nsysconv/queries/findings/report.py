@@ -14,7 +14,7 @@ from nsysconv.notes import Note, Severity
 from nsysconv.queries import stragglers
 from nsysconv.queries.columns import values_by_column
 from nsysconv.queries.contract import OverRanks, Query, Request, Result
-from nsysconv.queries.cycles import cycles_of
+from nsysconv.queries.cycles import are_ranks, cycles_of
 from nsysconv.queries.findings import (
     attention,
     communication,
@@ -336,13 +336,9 @@ class Findings:
 
     @cached_property
     def _are_ranks(self) -> bool:
-        # Whether a rank is one profile, but for the cycles of its process.
-        first = cycles_of([ref for ref, _ in self._partials]).first
-        devices = ((ref, device) for ref, p in self._partials for device in p.devices)
-        found = ((ref, each.rank) for ref, device in devices for each in device.found.values())
-        who = {(first[ref.label], rank) for ref, rank in found}
-        ranks = {rank for _, rank in who}
-        return self._may_be_one_run and None not in ranks and len(ranks) == len(who)
+        devices = ((ref.label, device) for ref, p in self._partials for device in p.devices)
+        found = ((label, each.rank) for label, device in devices for each in device.found.values())
+        return self._may_be_one_run and are_ranks([ref for ref, _ in self._partials], found)
 
     @cached_property
     def _collectives(self) -> stragglers.CollectiveWaits | None:

@@ -112,6 +112,7 @@
   const own_address = /^#(time|event|select)=/;
   function remember() {
     clearTimeout(remembering);
+    const before = location.hash;
     remembering = setTimeout(() => {
       const is_whole = view.low === whole[0] && view.high === whole[1], id = view.pinned && view.chosen && view.chosen.id;
       const { selected } = view, pins = each_number(lanes_groups.pinned(data.groups)), parts = is_whole && !id && !selected && !pins ? [] : [`time=${Math.round(view.low)}:${Math.round(view.high)}`];
@@ -123,7 +124,8 @@
       const address = parts.length ? `#${parts.join("&")}` : own_address.test(location.hash) ? "#lanes" : location.hash;
       const is_step = !is_followed && Math.abs(view.high - view.low - length) > 1;
       [length, is_followed] = [view.high - view.low, false];
-      if (address !== location.hash) history[is_step ? "pushState" : "replaceState"](null, "", address);
+      // An address that was asked for since then is followed, and not written over.
+      if (address !== location.hash && location.hash === before) history[is_step ? "pushState" : "replaceState"](null, "", address);
     }, 250);
   }
   function follow() {
