@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from conftest import REAL, few, real
 from diff_workloads import SOURCES, training
-from small_store import Call, Kernel, Memcpy, Memset, Migration, Range, opened
+from small_store import Call, Kernel, Memcpy, Memset, Migration, Range, Row, opened
 from workload import Events
 from write_rocpd import write_rocpd
 
@@ -26,7 +26,7 @@ from nsysconv.timeline.timeline import Timeline
 MS, S = 1_000_000, 1_000_000_000
 NEW = {
     "events-outside", "ops-before-launch", "leftover-ops", "overrunning-ops", "launches-without-work",
-    "launches-failed", "graph-replays-unequal", "sizes-impossible",
+    "launches-failed", "graph-replays-unequal", "sizes-impossible", "repeated-ops",
 }  # fmt: skip
 
 Found = dict[str, tuple[int, int, str]]
@@ -77,6 +77,46 @@ def test_calls_are_looked_at_by_blocks_whatever_ids_they_have(ids: range) -> Non
 
 
 # -- one operation on a stream at a time
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_an_operation_is_once_on_its_stream(count: int) -> None:
+    """Kernels [100, 200) and [300, 400), a copy [500, 600); the last two are recorded again."""
+    copy = Memcpy(500, 600, 3, bytes=64)
+    rows = [*launched((100, 200), (300, 400)), Call(490, 495, 3, name="cudaMemcpyAsync"), copy]
+    again = [Kernel(300, 400, 2), copy] * (count - 1)
+    assert found(*rows, *again) == {"repeated-ops": (2 * (count - 1), count + 1 + count, "kernel:3")}
+    with opened(*rows, *again) as profile:
+        (row,) = profile.report("overview").rows()
+        assert row["kernel_sum_ns"] == 200
+        (row,) = profile.report("transfers").rows()
+        assert (row["bytes_sum"], row["memcpy_sum_ns"]) == (64, 100)
+        # What launched them is known.
+        assert {gap["host_ns"] for gap in profile.report("idle_gaps").rows()} == {90}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        Kernel(300, 400, 2, stream=8), Kernel(300, 400, 2, device=1), Kernel(300, 400, 2, name="other"),
+        Kernel(300, 401, 2), Kernel(301, 400, 2), Kernel(300, 400, 3), Kernel(400, 400, 2),
+    ],
+)  # fmt: skip
+def test_an_operation_that_differs_is_another_one(other: Kernel) -> None:
+    assert "repeated-ops" not in found(*launched((100, 200), (300, 400)), other)
+
+
+def test_nodes_of_a_graph_may_look_alike() -> None:
+    """Of three nodes in one stream of times in whole us, two ran at once."""
+    graph = [Call(90, 95, 1, name="cudaGraphLaunch"), Kernel(100, 200, 1), Kernel(100, 200, 1)]
+    assert "repeated-ops" not in found(*graph, Kernel(200, 300, 1))
+    # Recorded twice, all are.
+    nodes = [Kernel(100, 200, 1), Kernel(200, 300, 1)]
+    assert found(graph[0], *nodes, *nodes)["repeated-ops"] == (2, 4, "kernel:3")
+
+
+def test_operations_without_a_call_id_are_not_compared() -> None:
+    assert "repeated-ops" not in found(Kernel(100, 200, None), Kernel(100, 200, None))
 
 
 def test_an_operation_that_overruns_the_next_start_by_far() -> None:
@@ -328,9 +368,10 @@ def test_replays_of_a_graph_that_lack_nodes() -> None:
     assert without((3, 1), (3, 2)) == {"graph-replays-unequal": (2, 9, "api_call:3")}
 
 
-def test_idle_time_behind_a_launch_without_work_has_no_cause() -> None:
+@pytest.mark.parametrize("work", [[], [Kernel(None, None, 8)]], ids=["lost", "without a time"])
+def test_idle_time_behind_a_launch_without_work_has_no_cause(work: list[Row]) -> None:
     """Gaps [200, 300) and [400, 600); the lost launch at 450 is between the calls of the last two."""
-    rows = [*launched((100, 200), (300, 400), (600, 700)), Call(450, 455, 8)]
+    rows = [*launched((100, 200), (300, 400), (600, 700)), Call(450, 455, 8), *work]
     with opened(*rows) as profile:
         gaps = {gap["start_ns"]: gap for gap in profile.report("idle_gaps").rows()}
         assert (gaps[200]["host_ns"], gaps[200]["unknown_ns"]) == (90, 0)
@@ -342,10 +383,29 @@ def test_idle_time_behind_a_launch_without_work_has_no_cause() -> None:
         *launched((100, 200), (300, 400)),
         Call(450, 455, 8),
         Call(500, 9_000, 9, name="cudaFree"),
+        *work,
     ]
     with opened(*rows) as profile:
         rules = {row["rule"] for row in profile.report("findings").rows() if row["value"]}
         assert "tear_down" not in rules
+
+
+@pytest.mark.parametrize("work", [[], [Kernel(None, None, 8)]], ids=["lost", "without a time"])
+def test_idle_time_behind_a_launch_without_work_is_not_to_be_saved(work: list[Row]) -> None:
+    """Gaps [200, 300) and [400, 600), of which the second is known until the lost launch at 450.
+
+    The waits outlast the kernels by 10 and 20, and the last launch comes at 590.
+    """
+    rows = [
+        *launched((100, 200), (300, 400), (600, 700)), Call(450, 455, 8), *work,
+        Call(96, 210, name="cudaDeviceSynchronize"), Call(296, 420, name="cudaDeviceSynchronize"),
+        Call(430, 440, name="cudaMalloc"), Call(500, 580, name="cudaMalloc"),
+    ]  # fmt: skip
+    saved = {"sync_each_kernel": 100 + 50, "launch_bound": 90 + 5 + 50, "allocation": 10}
+    asked = ":".join(("findings", *(f"{rule}=0" for rule in saved)))
+    with opened(*rows) as profile:
+        found = {row["rule"]: row["saving_ns"] for row in profile.report(asked).rows()}
+    assert {rule: found[rule] for rule in saved} == saved
 
 
 # -- seen by blocks
@@ -527,6 +587,17 @@ def far(events: Events, chosen: random.Random) -> Events:
     return _with(events, kind, _of(events, kind, chosen), start_ns=start, end_ns=start + 5_000)
 
 
+def doubled(events: Events, chosen: random.Random) -> Events:
+    """Some kernels, or all, are recorded again, at once or behind all others."""
+    count = chosen.choice((1, 40, len(events.kernels)))
+    again = sorted(chosen.sample(range(len(events.kernels)), count))
+    more = [events.kernels[i] for i in again]
+    kernels = [*events.kernels, *more]
+    if chosen.random() < 0.5:
+        kernels.sort(key=lambda kernel: kernel.start_ns)
+    return replace(events, kernels=tuple(kernels))
+
+
 WITH_CALLS = {"nsys", "kineto", "nvprof database", "nvprof log"}
 ONE_CLOCK = WITH_CALLS - {"nvprof log"}  # whose times begin with its first event, in rounded units
 FAULTS: dict[str, tuple[Callable[[Events, random.Random], Events], set[str], set[str]]] = {
@@ -534,6 +605,7 @@ FAULTS: dict[str, tuple[Callable[[Events, random.Random], Events], set[str], set
     "lost": (lost, {"launches-without-work"}, WITH_CALLS),
     "early": (early, {"ops-before-launch", "events-outside"}, ONE_CLOCK),
     "far": (far, {"events-outside"}, ONE_CLOCK),
+    "doubled": (doubled, {"repeated-ops"}, WITH_CALLS),
 }  # fmt: skip
 CASES = [
     (fault, source, seed)

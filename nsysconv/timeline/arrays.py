@@ -290,6 +290,29 @@ def _seen(values: Array, low: int, high: int) -> Array:
     return seen
 
 
+def repeated(start: Array, others: Sequence[Array], group: Array) -> Array:
+    """Return which rows are equal to one before them, if each row of their group has an equal one.
+
+    `others` are the columns that are equal, beside `start` and `group`, which numbers groups from 0 on.
+    """
+    result = np.zeros(len(start), bool)
+    order = np.argsort(start, kind="stable")
+    same = start[order[1:]] == start[order[:-1]]
+    alike = distinct(np.concatenate((order[1:][same], order[:-1][same])))
+    if not len(alike):
+        return result
+    number, _ = factorize(*(each[alike] for each in (start, group, *others)))
+    order = np.argsort(number, kind="stable")
+    same = number[order[1:]] == number[order[:-1]]
+    again, before = alike[order[1:][same]], alike[order[:-1][same]]
+    is_single = np.ones(len(start), bool)
+    is_single[again] = is_single[before] = False
+    has_single = np.zeros(int(group.max()) + 1, bool)
+    has_single[group[is_single]] = True
+    result[again] = ~has_single[group[again]]
+    return result
+
+
 def distinct(values: Array) -> Array:
     """Return the distinct values, sorted; quick where few values repeat many times over a small range."""
     if values.strides == (0,) and len(values):

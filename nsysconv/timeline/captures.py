@@ -1,4 +1,4 @@
-"""Launches that a graph capture took: they became nodes of a graph and have no operation."""
+"""Launches that a graph capture took, which became nodes of a graph, and nodes that replays lack."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from nsysconv.timeline.arrays import Array, among, distinct
+from nsysconv.timeline.arrays import Array, among, distinct, factorize
 
 _NEVER = np.iinfo(np.int64).max
 
@@ -70,3 +70,31 @@ def _captures(begun: Array, ended: Array, worked: Array) -> Iterator[tuple[int, 
 def _next(moments: Array, since: int) -> int:
     place = int(np.searchsorted(moments, since))
     return int(moments[place]) if place < len(moments) else _NEVER
+
+
+def missing_nodes(call: Array, pid: Array, node: Array) -> tuple[int, int, int]:
+    """Return how many nodes replays lack that others of the graph have, of how many, and a call.
+
+    Each row is an operation of a node in a replay, which a call launched; the result's call is the first
+    that lacks one, 0 where none does.
+    """
+    if not len(call):
+        return 0, 0, 0
+    _, (calls_of, of_pid, of_node) = factorize(call, pid, node)
+    # A node that a loop of the graph repeats is one in each replay.
+    node_number, keys = factorize(of_pid, of_node)
+    seen = np.bincount(node_number)
+    each_call, _ = factorize(calls_of)
+    replays = np.zeros(int(each_call.max()) + 1, np.int64)
+    np.maximum.at(replays, each_call, seen[node_number])
+    expected = np.zeros(len(keys[0]), np.int64)
+    np.maximum.at(expected, node_number, replays[each_call])
+    missing, of = int((expected - seen).sum()), int(expected.sum())
+    if not missing:
+        return 0, of, 0
+    size, fullest = np.bincount(each_call), np.zeros(len(keys[0]), np.int64)
+    np.maximum.at(fullest, node_number, size[each_call])
+    fewer = calls_of[size[each_call] < fullest[node_number]]
+    # If each replay lacks another node, none has fewer than the others.
+    lacking = fewer if len(fewer) else calls_of[(expected > seen)[node_number]]
+    return missing, of, int(lacking.min())

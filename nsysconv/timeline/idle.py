@@ -221,6 +221,19 @@ def _known_until(timeline: Timeline, found: Gaps, call: Array) -> Array:
     return np.where(first < calls.start[call], np.clip(first, found.start, found.end), found.end)
 
 
+def known_part(timeline: Timeline, found: Gaps) -> Gaps:
+    """Return the gaps until work was launched that is not recorded, or not believed.
+
+    From then on the device may have been busy. Gaps of which nothing is left are dropped.
+    """
+    if not len(timeline.whole.lost_launches) or not len(found):
+        return found
+    call, _ = launched(timeline, found)
+    linked, end = np.flatnonzero(call >= 0), found.end.copy()
+    end[linked] = _known_until(timeline, found.take(linked), call[linked])
+    return replace(found, end=end).take(np.flatnonzero(end > found.start))
+
+
 def launched(timeline: Timeline, found: Gaps) -> tuple[Array, Array]:
     """Return the calls that launched the operations which ended gaps (-1: not known), and a mask of the
     gaps that ended with a migration.

@@ -19,8 +19,17 @@ from nsysconv.notes import Note, Severity
 from nsysconv.report import MISSING, Unit, human
 from nsysconv.store.read import Examination, Profile
 from nsysconv.threads import ThreadSafeCache, cached_in
-from nsysconv.timeline.arrays import Array, among, by_group, distinct, factorize, indices, take
-from nsysconv.timeline.captures import are_captured
+from nsysconv.timeline.arrays import (
+    Array,
+    among,
+    by_group,
+    distinct,
+    factorize,
+    indices,
+    repeated,
+    take,
+)
+from nsysconv.timeline.captures import are_captured, missing_nodes
 from nsysconv.timeline.events import (
     EVENT_KINDS,
     SIZED_TABLES,
@@ -65,8 +74,12 @@ _TIMES = ("start_ns", "dur_ns")
 _READ = (*_TIMES, "correlation_id", "pid")
 _OF_CALLS = (*_READ, "name_id")
 _OF_STREAMS = (*_READ, "device_id", "stream_id")
+_OF_AN_OP = ("device_id", "stream_id", "name_id", "bytes")
 # If operations or their calls are wrong, so are reports that need these facts.
 _WORK = frozenset({Fact.KERNELS, Fact.API_CALLS, Fact.API_LINKS, Fact.RANGES, Fact.OPERATORS})
+Facts = frozenset[Fact]
+Names = Mapping[int, str]
+Arrays = Mapping[str, Array]
 _KIND_OF_TABLE = {table: kind for kind, table in EVENT_KINDS.items()}
 
 
@@ -86,13 +99,14 @@ def examine(profile: Profile) -> Examination:
         *(look.late() if one_clock else ()),
         *(look.early() if one_clock else ()),
         *(look.left_over() if one_clock else ()),
+        *look.repeated(),
         *look.overrunning(),
         *look.without_work(),
         *look.unequal_replays(),
         *look.impossible_sizes(),
     ]
     rows = {table: distinct(np.concatenate(found)) for table, found in look.places.items()}
-    return Examination(rows, look.lost(rows), tuple(notes), look.sizes)
+    return Examination(rows, look.lost(), tuple(notes), look.sizes)
 
 
 def examine_at_hand(profile: Profile, along: Along | None = None) -> Examination:
@@ -134,11 +148,12 @@ class _Look:
         self._cache, self._owner_cache = ThreadSafeCache(), ThreadSafeCache()
         self._lookups: dict[int, Lookup] = {}
         self._lost = np.empty(0, np.int64)
+        self._again: dict[str, Array] = {}
         self.sizes: dict[str, Array] = {}
         _read_columns(profile, tables)
 
     @property
-    def _calls(self) -> Mapping[str, Array] | None:
+    def _calls(self) -> Arrays | None:
         # The result is None if calls and operations are not linked.
         if not are_linked(self._profile):
             return None
@@ -179,36 +194,37 @@ class _Look:
             believed[places] = False
         row = indices(believed)
         start = take(start, believed)
-        return _Times(
-            row, start, start if dur is None else start + np.maximum(take(dur, believed), 0)
-        )
+        end = start if dur is None else start + np.maximum(take(dur, believed), 0)
+        return _Times(row, start, end)
 
-    def _leave_out(self, table: str, rows: Array) -> None:
-        if len(rows):
-            self.places.setdefault(table, []).append(rows)
-            self._cache.clear()
+    @property
+    def _every(self) -> dict[str, _Times]:
+        every = {table: self._times(table) for table in self._tables}
+        return {table: times for table, times in every.items() if len(times.row)}
 
     def _where(self, table: str, row: int) -> str:
         kind = _KIND_OF_TABLE.get(table)
         return event_id(kind, row) if kind else f"{table} {row + 1}"
 
-    def _note(
-        self, slug: str, text: str, found: Mapping[str, Array], facts: frozenset[Fact]
-    ) -> Note:
+    def _note_without(self, slug: str, text: str, found: Arrays, facts: Facts = _WORK) -> Note:
+        # The times of these rows are left out from now on.
+        for table in (table for table, rows in found.items() if len(rows)):
+            self.places.setdefault(table, []).append(found[table])
+            self._cache.clear()
+        return self._note(slug, text, found, facts)
+
+    def _note(self, slug: str, text: str, found: Arrays, facts: Facts) -> Note:
         count = sum(map(len, found.values()))
         of = sum(self._profile.row_count(table) for table in found)
         table, rows = next((t, rows) for t, rows in found.items() if len(rows))
         where = self._where(table, int(rows.min()))
-        for each, rows in found.items():
-            self._leave_out(each, rows)
         return Note(slug, Severity.DROPPED, text, count, where, facts, of)
 
     # -- events where none can be
 
     def outside(self) -> Iterator[Note]:
         """Yield a note on events outside of the session; of none known, far from all other events."""
-        every = {table: self._times(table) for table in self._tables}
-        every = {table: times for table, times in every.items() if len(times.row)}
+        every = self._every
         if not every:
             return
         low = min(int(times.start.min()) for times in every.values())
@@ -216,12 +232,9 @@ class _Look:
         edges = edges_of_session(self._profile)
         has_session = edges is not None
         if edges is not None:
-            took = (
-                self._profile.attributes["recording_ns"]
-                - self._profile.attributes["recording_start_ns"]
-            )
+            until, since = (self._profile.attributes[f"recording_{n}ns"] for n in ("", "start_"))
             low_edge, high_edge = edges
-            text = "events outside the session, which took " + human(took, Unit.NS)
+            text = "events outside the session, which took " + human(until - since, Unit.NS)
         else:
             starts, ends = zip(*((t.start, t.end) for t in every.values()), strict=True)
             low_edge, high_edge = main_part(starts, ends, low, high)
@@ -254,7 +267,7 @@ class _Look:
                     del found[table]
         if any(map(len, found.values())):
             # What a recording is, all reports on it say.
-            yield self._note("events-outside", text, found, frozenset())
+            yield self._note_without("events-outside", text, found, frozenset())
 
     def _ends_last(self, every: Mapping[str, _Times], low: int) -> tuple[str, int] | None:
         # The table and row of an operation that ends long after all else, as no other of its name, or
@@ -299,8 +312,7 @@ class _Look:
 
     def late(self) -> Iterator[Note]:
         """Yield a note on operations long after all else, and after their calls; of no known session."""
-        every = {table: self._times(table) for table in self._tables}
-        every = {table: times for table, times in every.items() if len(times.row)}
+        every = self._every
         ops = {table: times for table, times in every.items() if table in self._gpu_tables}
         last = max((int(every[t].end.max()) for t in HOST_TABLES if t in every), default=None)
         if last is None or not ops or edges_of_session(self._profile) is not None:
@@ -322,7 +334,7 @@ class _Look:
         linked = sum(int(np.count_nonzero(self._owners(t)[found[t]] >= 0)) for t in ops)
         if 2 * linked > sum(len(found[table]) for table in ops):
             text = f"events long after all others, by {APART_SPANS} times their time span or more"
-            yield self._note("events-outside", text, found, frozenset())
+            yield self._note_without("events-outside", text, found, frozenset())
 
     def early(self) -> Iterator[Note]:
         """Yield a note on operations long before the calls that launched them."""
@@ -336,7 +348,7 @@ class _Look:
         if not early or (drifts and 2 * early > count):
             return
         text = "GPU operations more than a second before the calls that launched them"
-        yield self._note("ops-before-launch", text, found, _WORK)
+        yield self._note_without("ops-before-launch", text, found)
 
     def left_over(self) -> Iterator[Note]:
         """Yield a note on operations that ended long before the host's first event."""
@@ -369,7 +381,25 @@ class _Look:
         found = {t: rows[self._owners(t)[rows] < 0] for t, rows in found.items()}
         if any(map(len, found.values())):
             text = "GPU operations left over from before the recording, without calls"
-            yield self._note("leftover-ops", text, found, _WORK)
+            yield self._note_without("leftover-ops", text, found)
+
+    def repeated(self) -> Iterator[Note]:
+        """Yield a note on operations that are recorded again: the same call, stream, times and name."""
+        self._again = {table: self._said_again(table) for table in self._gpu_tables}
+        if any(map(len, self._again.values())):
+            text = "GPU operations that are recorded more than once"
+            yield self._note_without("repeated-ops", text, self._again)
+            self.sizes = {t: rows for t, rows in self._again.items() if t in SIZED_TABLES}
+
+    def _said_again(self, table: str) -> Array:
+        times, known = self._times(table), schema.metadata.tables[table].c
+        lasting = np.flatnonzero(times.end > times.start)
+        row, start, end = (take(each, lasting) for each in (times.row, times.start, times.end))
+        pid, correlation = (self._of(table, name, row) for name in ("pid", "correlation_id"))
+        call, _ = factorize(pid, correlation)
+        op = (self._of(table, name, row) for name in _OF_AN_OP if name in known)
+        again = repeated(start, [end, *op], call)
+        return take(row, again & has_correlation(correlation))
 
     def overrunning(self) -> Iterator[Note]:
         """Yield a note on operations that end long after the next one on their stream has begun."""
@@ -382,11 +412,10 @@ class _Look:
             np.concatenate([getattr(each, name) for each in times])
             for name in ("row", "start", "end")
         )
+        both = list(zip(tables, times, strict=True))
         device, pid, stream, name = (
-            np.concatenate(
-                [self._of(t, n, each.row) for t, each in zip(tables, times, strict=True)]
-            )
-            for n in ("device_id", "pid", "stream_id", "name_id")
+            np.concatenate([self._of(table, name, each.row) for table, each in both])
+            for name in ("device_id", "pid", "stream_id", "name_id")
         )
         dur, (group, _) = end - start, factorize(device, pid, stream)
         some = distinct(group[(dur > OVERRUN_NS) & (stream != MISSING)])
@@ -403,7 +432,7 @@ class _Look:
             text = (
                 "GPU operations that seem to end long after the next one on their stream has begun"
             )
-            yield self._note("overrunning-ops", text, found, _WORK)
+            yield self._note_without("overrunning-ops", text, found)
 
     def _of(self, table: str, name: str, rows: Array) -> Array:
         # The result is a column at these rows. If the table lacks the column, each row gets a distinct
@@ -453,19 +482,24 @@ class _Look:
                 text += f": {self._by_function(calls, names, launches, rows)}"
                 yield Note(slug, severity, text, len(rows), where, _WORK, len(launches))
 
-    def lost(self, rows: Mapping[str, Array]) -> Array:
-        """Return the calls without work, and those whose work is in these rows by table."""
-        owners = [self._owners(t)[rows[t]] for t in self._gpu_tables if t in rows]
-        every = distinct(np.concatenate((self._lost, *owners)))
+    def lost(self) -> Array:
+        """Return calls without work, and those of whose work no time is recorded and believed."""
+        found = [self._lost]
+        for table in self._gpu_tables:
+            untimed = np.ones(self._profile.row_count(table), bool)
+            untimed[self._times(table).row] = untimed[self._again[table]] = False
+            if untimed.any():
+                found.append(self._owners(table)[untimed])
+        every = distinct(np.concatenate(found))
         return every[every >= 0]
 
-    def _named(self, calls: Mapping[str, Array], names: Mapping[int, str], *roles: str) -> Array:
+    def _named(self, calls: Arrays, names: Names, *roles: str) -> Array:
         fits = called(*roles)
         ids = np.array(sorted(i for i, name in names.items() if fits(name)), np.int64)
         mask: Array = among(calls["name_id"], ids) & (calls["start_ns"] != MISSING)
         return mask
 
-    def _worked(self, calls: Mapping[str, Array], launches: Array) -> Array:
+    def _worked(self, calls: Arrays, launches: Array) -> Array:
         # The mask is true for calls that launched an operation. Several calls may share a correlation
         # id.
         worked = np.zeros(len(calls["pid"]) + 1, bool)
@@ -482,7 +516,7 @@ class _Look:
             worked[rest] = shared[group[len(both) - len(rest) :]]
         return worked[:-1]
 
-    def _without_shared(self, names: Mapping[int, str], lost: Array) -> Array:
+    def _without_shared(self, names: Names, lost: Array) -> Array:
         # This removes launches whose work is recorded for another launch, which then has two kernels.
         calls_of = [self._owners(t) for t in self._gpu_tables if t == "kernel"]
         per_call = [np.bincount(each[each >= 0]) for each in calls_of]
@@ -493,9 +527,7 @@ class _Look:
         result: Array = lost[~among(lost, distinct(calls.row[owner[owner >= 0]]))]
         return result
 
-    def _beside_others(
-        self, calls: Mapping[str, Array], column: Mapping[str, Array], launches: Array, lost: Array
-    ) -> Array:
+    def _beside_others(self, calls: Arrays, column: Arrays, launches: Array, lost: Array) -> Array:
         # The mask is true for launches that lie in, or around, another launch on their thread that has
         # the operation. If neither has one, the outer launch counts.
         beside = np.zeros(len(calls["pid"]), bool)
@@ -516,9 +548,7 @@ class _Look:
         result: Array = beside[lost]
         return result
 
-    def _by_function(
-        self, calls: Mapping[str, Array], names: Mapping[int, str], launches: Array, rows: Array
-    ) -> str:
+    def _by_function(self, calls: Arrays, names: Names, launches: Array, rows: Array) -> str:
         every, (pid, name) = factorize(calls["pid"][launches], calls["name_id"][launches])
         of = np.bincount(every, minlength=len(pid))
         mine = np.bincount(every[np.searchsorted(launches, rows)], minlength=len(pid))
@@ -535,20 +565,16 @@ class _Look:
 
     def impossible_sizes(self) -> Iterator[Note]:
         """Yield a note on operations of a negative size, or of a size that no memory has."""
-        for table in SIZED_TABLES:
-            if table in self._profile.extents:
-                size = self._profile.columns(table, ("bytes",))["bytes"]
-                odd = np.flatnonzero(is_impossible_size(size))
-                if len(odd):
-                    self.sizes[table] = odd
-        if self.sizes:
-            table, rows = next(iter(self.sizes.items()))
-            count = sum(map(len, self.sizes.values()))
-            of = sum(self._profile.row_count(each) for each in self.sizes)
-            where = self._where(table, int(rows[0]))
-            facts = frozenset(schema.EVENT_TABLES[each] for each in self.sizes)
+        found = {}
+        for table in (each for each in SIZED_TABLES if each in self._profile.extents):
+            size = self._profile.columns(table, ("bytes",))["bytes"]
+            if len(odd := np.flatnonzero(is_impossible_size(size))):
+                found[table] = odd
+                self.sizes[table] = distinct(np.append(self.sizes.get(table, odd), odd))
+        if found:
+            facts = frozenset(schema.EVENT_TABLES[each] for each in found)
             text = "copies and memsets of an impossible size; their bytes count as not recorded"
-            yield Note("sizes-impossible", Severity.DROPPED, text, count, where, facts, of)
+            yield self._note("sizes-impossible", text, found, facts)
 
     def unequal_replays(self) -> Iterator[Note]:
         """Yield a note on nodes of graphs that were not recorded in each replay of their graph."""
@@ -567,31 +593,8 @@ class _Look:
                 node.append(column["graph_node_id"][mine])
                 pid.append(column["pid"][mine])
                 call.append(owner[mine])
-        replay, (calls_of, of_pid, of_node) = factorize(*map(np.concatenate, (call, pid, node)))
-        if not len(replay):
-            return
-        # A node that a loop of the graph repeats is one in each replay.
-        node_number, keys = factorize(of_pid, of_node)
-        seen = np.bincount(node_number)
-        each_call, _ = factorize(calls_of)
-        replays = np.zeros(int(each_call.max()) + 1, np.int64)
-        np.maximum.at(replays, each_call, seen[node_number])
-        expected = np.zeros(len(keys[0]), np.int64)
-        np.maximum.at(expected, node_number, replays[each_call])
-        if missing := int((expected - seen).sum()):
+        missing, of, first = missing_nodes(*map(np.concatenate, (call, pid, node)))
+        if missing:
             text = "graph nodes that are missing in some replays of their graph"
-            size, fullest = np.bincount(each_call), np.zeros(len(keys[0]), np.int64)
-            np.maximum.at(fullest, node_number, size[each_call])
-            fewer = calls_of[size[each_call] < fullest[node_number]]
-            # If each replay lacks another node, none has fewer than the others.
-            first = (fewer if len(fewer) else calls_of[(expected > seen)[node_number]]).min()
-            where = self._where("api_call", int(first))
-            yield Note(
-                "graph-replays-unequal",
-                Severity.DROPPED,
-                text,
-                missing,
-                where,
-                _WORK,
-                int(expected.sum()),
-            )
+            where = self._where("api_call", first)
+            yield Note("graph-replays-unequal", Severity.DROPPED, text, missing, where, _WORK, of)

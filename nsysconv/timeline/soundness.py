@@ -92,10 +92,11 @@ class _Sieve:
         self._processes: dict[int, _Process] = {}
         self._launching: dict[int, bool] = {}
         self._first_of_host: int | None = None
-        # When operations begin, by stream, in ticks; where some take long, the first and last tick in
-        # which no other may begin.
+        # When operations begin, and those that take time, by stream, in ticks; where some take long, the
+        # first and last tick in which no other may begin.
         self._tick_ns = (high - low >> 32) + 1
         self._begun: dict[tuple[int, ...], list[Array]] = {}
+        self._lasting: dict[tuple[int, ...], list[Array]] = {}
         self._taken: dict[tuple[int, ...], list[Array]] = {}
 
     def _blocks(self, table: str, *names: str) -> Iterator[Columns]:
@@ -197,11 +198,17 @@ class _Sieve:
             return
         begun = self._ticks(ops["start_ns"])
         until = self._ticks(end - OVERRUN_NS) + 1
-        is_long = end - ops["start_ns"] > OVERRUN_NS
+        dur = end - ops["start_ns"]
+        is_long, lasts = dur > OVERRUN_NS, dur > 0
+        last_all = bool(lasts.all())
         group, values = factorize(*(ops[name] for name in _STREAM))
         streams = list(zip(*(each.tolist() for each in values), strict=True))
         for stream, mine in zip(streams, by_group(group, len(streams)), strict=True):
-            self._begun.setdefault(stream, []).append(take(begun, mine).astype(np.uint32))
+            here = take(begun, mine).astype(np.uint32)
+            self._begun.setdefault(stream, []).append(here)
+            self._lasting.setdefault(stream, []).append(
+                here if last_all else here[take(lasts, mine)]
+            )
             long = mine[take(is_long, mine)]
             if len(long):
                 self._taken.setdefault(stream, []).append(np.stack([begun[long], until[long]]))
@@ -211,9 +218,13 @@ class _Sieve:
         return result
 
     def passes_streams(self) -> bool:
-        """Return whether on no stream an operation begins long before the one before it ends."""
+        """Return whether on no stream operations begin at once, or long before the last one ends."""
+        for each in self._lasting.values():
+            starts = np.sort(np.concatenate(each))
+            if (starts[1:] == starts[:-1]).any():
+                return False
         for stream, spans in self._taken.items():
-            begun = np.sort(np.concatenate(self._begun[stream]), kind="stable")
+            begun = np.sort(np.concatenate(self._begun[stream]))
             first, last = np.searchsorted(begun, np.concatenate(spans, axis=1))
             if (last - first > 1).any():  # the one is its own
                 return False

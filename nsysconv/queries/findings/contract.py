@@ -22,7 +22,7 @@ from nsysconv.threads import ThreadSafeCache, cached_property
 from nsysconv.timeline.account import Account, account_span, default_account
 from nsysconv.timeline.arrays import among, blocks, counts, distinct, factorize, indices, take
 from nsysconv.timeline.events import GpuOps, OpKind, event_id
-from nsysconv.timeline.idle import Gaps, gaps, in_use, window
+from nsysconv.timeline.idle import Gaps, gaps, in_use, known_part, window
 from nsysconv.timeline.intervals import Union, difference, longest, union, union_with, united
 from nsysconv.timeline.kernel_categories import kernel_names
 from nsysconv.timeline.timeline import Timeline
@@ -192,10 +192,15 @@ class Scene:
         read = self.timeline.profile.columns("memcpy", _OF_COPIES)
         return copies, {name: take(values, copies.row) for name, values in read.items()}
 
-    @property
+    @cached_property
     def busy(self) -> Union:
-        """Return when the device was busy."""
-        return in_use(self.timeline, self.device)
+        """Return when the device was busy, or may have been: work was launched that is not recorded."""
+        busy, whole = in_use(self.timeline, self.device), self._whole_gaps
+        if whole is None or whole is self.gaps or self.gaps is None:
+            return busy
+        known = union(self.gaps.start, self.gaps.end)
+        unknown = difference(union(whole.start, whole.end), known)
+        return union_with(busy, unknown.starts, unknown.ends)
 
     @cached_property
     def computing(self) -> Union:
@@ -215,7 +220,12 @@ class Scene:
 
     @cached_property
     def gaps(self) -> Gaps | None:
-        """Return the device's gaps; None where there is no window."""
+        """Return the device's gaps, as far as it is known what ran; None where there is no window."""
+        whole = self._whole_gaps
+        return None if whole is None else known_part(self.timeline, whole)
+
+    @property
+    def _whole_gaps(self) -> Gaps | None:
         return next((g for g in gaps(self.timeline, "no_op") if g.device == self.device), None)
 
     @cached_property
