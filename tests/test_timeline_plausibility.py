@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from conftest import REAL, few, real
 from diff_workloads import SOURCES, training
-from small_store import Call, Kernel, Memcpy, Memset, Migration, Range, Row, opened
+from small_store import Call, Kernel, Memcpy, Memory, Memset, Migration, Range, Row, opened
 from workload import Events
 from write_rocpd import write_rocpd
 
@@ -415,16 +415,38 @@ def test_idle_time_behind_a_launch_without_work_is_not_to_be_saved(work: list[Ro
 def test_sizes_that_cannot_be(size: int) -> None:
     """Their bytes are not recorded; a pebibyte, and what is not recorded, are no fault."""
     copies = [
-        Memcpy(start, start + 10, bytes=each)
+        Memcpy(start * S, (start + 12) * S, bytes=each)
         for start, each in ((0, 100), (20, size), (40, size), (60, None), (80, 1 << 50))
     ]
-    sets = (Memset(100, 110, bytes=size), Memset(120, 130, bytes=8))
+    sets = (Memset(100 * S, 101 * S, bytes=size), Memset(120 * S, 130 * S, bytes=8))
     with opened(*copies, *sets) as profile:
         (note,) = (note for note in profile.timeline.profile.notes if note.slug == "sizes-impossible")
         assert (note.count, note.of, note.where) == (3, 7, "memcpy:2")
         assert note.facts == {Fact.MEMCPYS, Fact.MEMSETS}
         rows = profile.report("transfers").rows()
     assert [(row["memcpy_count"], row["bytes_sum"]) for row in rows] == [(5, 100 + (1 << 50))]
+
+
+def test_a_copy_that_no_memory_could_do() -> None:
+    """100 kB a ns are 100 TB/s. What has no length says nothing of how fast it was."""
+    spans = ((0, 10, 1_000_000), (20, 20, 1 << 40), (30, 40, 1_100_000))
+    copies = [Memcpy(start, end, bytes=size) for start, end, size in spans]
+    assert found(*copies, Memset(50, 60, bytes=1 << 40))["sizes-impossible"] == (1, 3, "memcpy:3")
+
+
+def test_memory_that_no_device_has() -> None:
+    """Memory in use, or reserved, below 0 or above a pebibyte; freed blocks have a negative size."""
+    odd, no = 1 << 62, None
+    events = [
+        Memory(20 + n, size, allocated=allocated, reserved=reserved)
+        for n, (size, allocated, reserved) in enumerate(
+            [(64, 64, 512), (-64, 0, 512), (8, odd, 512), (8, 72, -1), (-odd, no, no)]
+        )
+    ]
+    with opened(Kernel(0, 10), *events) as profile:
+        assert found_in(profile.timeline)["sizes-impossible"] == (3, 5, "memory_event 3")
+        (row,) = profile.report("memory").rows()
+        assert (row["peak_bytes"], row["peak_reserved_bytes"]) == (64, 512)
 
 
 def test_what_is_sound_is_seen_by_blocks() -> None:

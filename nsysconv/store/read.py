@@ -35,10 +35,18 @@ ROWS_OF_BLOCK = 1 << 18
 _MANY_NAMES = 5_000
 # These columns are int64 even if all values are small.
 _WIDE = frozenset({"start_ns"})
-_TIMES, _BYTES = ("start_ns", "dur_ns"), "bytes"
+_TIMES = ("start_ns", "dur_ns")
 _IMPLAUSIBLE = ("table_name", "reason", "position")
 # A dozen reports ask for these few rows, and each time costs a query.
 _OFTEN_ASKED = ("device", "process")
+
+MOST_BYTES = 1 << 50
+"""A pebibyte: no memory is as large."""
+SIZES: Mapping[str, Mapping[str, int]] = {
+    **{table: {"bytes": 0} for table in ("memcpy", "memset", "unified_memory_event")},
+    "memory_event": {"bytes": -MOST_BYTES, "allocated_bytes": 0, "reserved_bytes": 0},
+}
+"""The columns with sizes, by event table, and the least that each can be."""
 
 Array = np.ndarray
 Columns = dict[str, np.ndarray]
@@ -166,7 +174,7 @@ class Profile:
                     self._examination = None
                     raise
                 for table in found.rows.keys() | found.sizes.keys():
-                    self.release(table, (*_TIMES, _BYTES))
+                    self.release(table, (*_TIMES, *SIZES.get(table, ())))
                 self._examination = found
             return self._examination
 
@@ -231,7 +239,7 @@ class Profile:
         so that adding to it cannot overflow. Null is MISSING. Rows come in the order of their ids.
         """
         unbelieved = {name: self.examination.rows.get(table) for name in _TIMES}
-        unbelieved[_BYTES] = self.examination.sizes.get(table)
+        unbelieved |= dict.fromkeys(SIZES.get(table, ()), self.examination.sizes.get(table))
         with self._locks[table]:
             cached = self._columns.setdefault(table, {})
             uncached = [name for name in names if name not in cached]

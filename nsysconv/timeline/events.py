@@ -14,7 +14,7 @@ import numpy as np
 from nsysconv import schema
 from nsysconv.facts import Fact
 from nsysconv.report import MISSING
-from nsysconv.store.read import Profile
+from nsysconv.store.read import MOST_BYTES, SIZES, Profile
 from nsysconv.timeline.arrays import (
     Array,
     Columns,
@@ -326,16 +326,16 @@ def edges_of_session(profile: Profile) -> tuple[int, int] | None:
     return begin - slack, end + slack
 
 
-SIZED_TABLES = ("memcpy", "memset", "unified_memory_event")
-"""The tables of operations that have a size."""
-# A pebibyte: no operation moves more.
-_MOST_BYTES = 1 << 50
-
-
-def is_impossible_size(sizes: Array) -> Array:
-    """Return which of these sizes, in bytes, no operation has. MISSING may be."""
-    result: Array = (sizes != MISSING) & ((sizes < 0) | (sizes > _MOST_BYTES))
-    return result
+def have_impossible_sizes(table: str, columns: Mapping[str, Array]) -> Array:
+    """Return which rows have sizes (SIZES) that cannot be, or that no memory moves in their time."""
+    # A GPU may clear memory without writing it: 4 GB in 1.1 µs in a healthy recording.
+    dur = columns["dur_ns"] if table not in ("memset", "memory_event") else np.zeros(1, np.int64)
+    odd = np.zeros(len(columns["start_ns"]), bool)
+    for name, least in SIZES[table].items():
+        size = columns[name]
+        odd |= (size != MISSING) & ((size < least) | (size > MOST_BYTES))
+        odd |= (dur > 0) & (size // 100_000 > dur)  # 100 TB/s are ten times the fastest
+    return odd
 
 
 def number_threads(pid: Array, tid: Array) -> tuple[Array, tuple[tuple[int, int], ...]]:

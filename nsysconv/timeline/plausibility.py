@@ -17,7 +17,7 @@ from nsysconv.facts import Fact
 from nsysconv.names import called
 from nsysconv.notes import Note, Severity
 from nsysconv.report import MISSING, Unit, human
-from nsysconv.store.read import Examination, Profile
+from nsysconv.store.read import SIZES, Examination, Profile
 from nsysconv.threads import ThreadSafeCache, cached_in
 from nsysconv.timeline.arrays import (
     Array,
@@ -32,7 +32,6 @@ from nsysconv.timeline.arrays import (
 from nsysconv.timeline.captures import are_captured, missing_nodes
 from nsysconv.timeline.events import (
     EVENT_KINDS,
-    SIZED_TABLES,
     Along,
     Lookup,
     api_calls,
@@ -42,7 +41,7 @@ from nsysconv.timeline.events import (
     event_id,
     gpu_ops,
     has_correlation,
-    is_impossible_size,
+    have_impossible_sizes,
     owners,
     timed_tables,
 )
@@ -389,7 +388,7 @@ class _Look:
         if any(map(len, self._again.values())):
             text = "GPU operations that are recorded more than once"
             yield self._note_without("repeated-ops", text, self._again)
-            self.sizes = {t: rows for t, rows in self._again.items() if t in SIZED_TABLES}
+            self.sizes = {t: rows for t, rows in self._again.items() if t in SIZES}
 
     def _said_again(self, table: str) -> Array:
         times, known = self._times(table), schema.metadata.tables[table].c
@@ -566,14 +565,15 @@ class _Look:
     def impossible_sizes(self) -> Iterator[Note]:
         """Yield a note on operations of a negative size, or of a size that no memory has."""
         found = {}
-        for table in (each for each in SIZED_TABLES if each in self._profile.extents):
-            size = self._profile.columns(table, ("bytes",))["bytes"]
-            if len(odd := np.flatnonzero(is_impossible_size(size))):
+        for table in (each for each in SIZES if each in self._profile.extents):
+            names = (*(n for n in _TIMES if n in schema.metadata.tables[table].c), *SIZES[table])
+            column = self._profile.columns(table, names)
+            if len(odd := np.flatnonzero(have_impossible_sizes(table, column))):
                 found[table] = odd
                 self.sizes[table] = distinct(np.append(self.sizes.get(table, odd), odd))
         if found:
             facts = frozenset(schema.EVENT_TABLES[each] for each in found)
-            text = "copies and memsets of an impossible size; their bytes count as not recorded"
+            text = "sizes that cannot be; these bytes count as not recorded"
             yield self._note("sizes-impossible", text, found, facts)
 
     def unequal_replays(self) -> Iterator[Note]:

@@ -14,14 +14,13 @@ import numpy as np
 
 from nsysconv import schema
 from nsysconv.names import called
-from nsysconv.store.read import Columns, Profile
+from nsysconv.store.read import SIZES, Columns, Profile
 from nsysconv.timeline.arrays import Array, among, by_group, distinct, factorize, take
 from nsysconv.timeline.events import (
-    SIZED_TABLES,
     are_linked,
     edges_of_session,
     has_correlation,
-    is_impossible_size,
+    have_impossible_sizes,
     timed_tables,
 )
 
@@ -232,8 +231,8 @@ class _Sieve:
 
 
 def _sizes(table: str) -> tuple[str, ...]:
-    return ("bytes",) if table in SIZED_TABLES else ()
+    return tuple(SIZES.get(table, ()))
 
 
 def _has_sound_sizes(table: str, block: Columns) -> bool:
-    return table not in SIZED_TABLES or not is_impossible_size(block["bytes"]).any()
+    return table not in SIZES or not have_impossible_sizes(table, block).any()
