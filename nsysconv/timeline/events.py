@@ -327,14 +327,11 @@ def edges_of_session(profile: Profile) -> tuple[int, int] | None:
 
 
 def have_impossible_sizes(table: str, columns: Mapping[str, Array]) -> Array:
-    """Return which rows have sizes (SIZES) that cannot be, or that no memory moves in their time."""
-    # A GPU may clear memory without writing it: 4 GB in 1.1 µs in a healthy recording.
-    dur = columns["dur_ns"] if table not in ("memset", "memory_event") else np.zeros(1, np.int64)
-    odd = np.zeros(len(columns["start_ns"]), bool)
+    """Return which rows have sizes (SIZES), in bytes, that cannot be. MISSING may be."""
+    odd = np.zeros(len(columns["bytes"]), bool)
     for name, least in SIZES[table].items():
         size = columns[name]
         odd |= (size != MISSING) & ((size < least) | (size > MOST_BYTES))
-        odd |= (dur > 0) & (size // 100_000 > dur)  # 100 TB/s are ten times the fastest
     return odd
 
 

@@ -566,8 +566,7 @@ class _Look:
         """Yield a note on operations of a negative size, or of a size that no memory has."""
         found = {}
         for table in (each for each in SIZES if each in self._profile.extents):
-            names = (*(n for n in _TIMES if n in schema.metadata.tables[table].c), *SIZES[table])
-            column = self._profile.columns(table, names)
+            column = self._profile.columns(table, tuple(SIZES[table]))
             if len(odd := np.flatnonzero(have_impossible_sizes(table, column))):
                 found[table] = odd
                 self.sizes[table] = distinct(np.append(self.sizes.get(table, odd), odd))
