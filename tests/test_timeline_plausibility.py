@@ -20,6 +20,7 @@ from write_rocpd import write_rocpd
 from nsysconv import api
 from nsysconv.facts import Fact
 from nsysconv.store.read import Profile
+from nsysconv.timeline.idle import gaps, known_part
 from nsysconv.timeline.soundness import doubtful_tables
 from nsysconv.timeline.timeline import Timeline
 
@@ -92,7 +93,7 @@ def test_an_operation_is_once_on_its_stream(count: int) -> None:
         (row,) = profile.report("transfers").rows()
         assert (row["bytes_sum"], row["memcpy_sum_ns"]) == (64, 100)
         # What launched them is known.
-        assert {gap["host_ns"] for gap in profile.report("idle_gaps").rows()} == {90}
+        assert not len(profile.timeline.lost_launches)
 
 
 @pytest.mark.parametrize(
@@ -115,8 +116,24 @@ def test_nodes_of_a_graph_may_look_alike() -> None:
     assert found(graph[0], *nodes, *nodes)["repeated-ops"] == (2, 4, "kernel:3")
 
 
-def test_operations_without_a_call_id_are_not_compared() -> None:
-    assert "repeated-ops" not in found(Kernel(100, 200, None), Kernel(100, 200, None))
+@pytest.mark.parametrize(
+    "pair",
+    [
+        (Kernel(100, 200, None), Kernel(100, 200, None)),  # of no known call
+        (Kernel(100, 100, 1), Kernel(100, 100, 1)),  # shorter than the times can say
+        (Memcpy(100, 200, 1, bytes=8), Memcpy(100, 200, 1, bytes=16)),
+    ],
+)
+def test_operations_that_may_be_two(pair: tuple[Row, Row]) -> None:
+    assert "repeated-ops" not in found(*pair)
+
+
+def test_bytes_of_a_copy_that_is_there_again_or_cannot_be_are_not_recorded() -> None:
+    copies = [Memcpy(0, 10, 1, bytes=64), Memcpy(0, 10, 1, bytes=64), Memcpy(20, 30, 2, bytes=-1)]
+    with opened(*copies) as profile:
+        assert {"repeated-ops", "sizes-impossible"} <= found_in(profile.timeline).keys()
+        (row,) = profile.report("transfers").rows()
+        assert (row["memcpy_count"], row["bytes_sum"]) == (3, 64)
 
 
 def test_an_operation_that_overruns_the_next_start_by_far() -> None:
@@ -408,6 +425,14 @@ def test_idle_time_behind_a_launch_without_work_is_not_to_be_saved(work: list[Ro
     assert {rule: found[rule] for rule in saved} == saved
 
 
+@pytest.mark.parametrize(("lost_at", "ends"), [(450, [300, 450]), (350, [300]), (650, [300, 600])])
+def test_the_part_of_gaps_that_is_known(lost_at: int, ends: list[int]) -> None:
+    """Gaps [200, 300) and [400, 600), the latter's launch at 590: nothing of it is known from 350 on."""
+    with opened(*launched((100, 200), (300, 400), (600, 700)), Call(lost_at, lost_at + 5, 8)) as profile:
+        (whole,) = gaps(profile.timeline, "no_op")
+        assert known_part(profile.timeline, whole).end.tolist() == ends
+
+
 # -- seen by blocks
 
 
@@ -449,6 +474,9 @@ def test_what_is_sound_is_seen_by_blocks() -> None:
     """
     pair = launched((10 * MS, 20 * MS), (19 * MS + 24, 30 * MS))
     assert seems_sound(*pair)
+    calls = [Call(at * MS, at * MS + 5, at) for at in (1, 2)]
+    at_once = (Kernel(9 * MS, 9 * MS, 1), Kernel(9 * MS, 10 * MS, 2))  # one without a length
+    assert seems_sound(*calls, *at_once)
     assert seems_sound(*pair, Call(3 * S, 3 * S + 5, 3), Kernel(2 * S + 5 * MS, 2 * S + 6 * MS, 3))
     assert seems_sound(*launched((10 * MS, 20 * MS), (11 * MS, 21 * MS), stream=8)[2:], *pair[:2])
     waits = Call(50 * MS, 60 * MS, 9, name="cudaStreamSynchronize")

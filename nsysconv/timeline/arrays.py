@@ -290,25 +290,28 @@ def _seen(values: Array, low: int, high: int) -> Array:
     return seen
 
 
-def repeated(start: Array, others: Sequence[Array], group: Array) -> Array:
+def equal_places(values: Array) -> Array:
+    """Return the places of values that are there more than once, in order."""
+    order = np.argsort(values, kind="stable")
+    same = values[order[1:]] == values[order[:-1]]
+    return distinct(np.concatenate((order[1:][same], order[:-1][same])))
+
+
+def repeated(places: Array, columns: Sequence[Array], group: Array) -> Array:
     """Return which rows are equal to one before them, if each row of their group has an equal one.
 
-    `others` are the columns that are equal, beside `start` and `group`, which numbers groups from 0 on.
+    `places` are the rows that may have one, and `columns` what they have to agree in, of these alone;
+    `group` numbers the groups of all rows from 0 on.
     """
-    result = np.zeros(len(start), bool)
-    order = np.argsort(start, kind="stable")
-    same = start[order[1:]] == start[order[:-1]]
-    alike = distinct(np.concatenate((order[1:][same], order[:-1][same])))
-    if not len(alike):
-        return result
-    number, _ = factorize(*(each[alike] for each in (start, group, *others)))
+    number, _ = factorize(group[places], *columns)
     order = np.argsort(number, kind="stable")
     same = number[order[1:]] == number[order[:-1]]
-    again, before = alike[order[1:][same]], alike[order[:-1][same]]
-    is_single = np.ones(len(start), bool)
+    again, before = places[order[1:][same]], places[order[:-1][same]]
+    is_single = np.ones(len(group), bool)
     is_single[again] = is_single[before] = False
     has_single = np.zeros(int(group.max()) + 1, bool)
     has_single[group[is_single]] = True
+    result = np.zeros(len(group), bool)
     result[again] = ~has_single[group[again]]
     return result
 

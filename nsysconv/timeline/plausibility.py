@@ -24,6 +24,7 @@ from nsysconv.timeline.arrays import (
     among,
     by_group,
     distinct,
+    equal_places,
     factorize,
     indices,
     repeated,
@@ -98,7 +99,7 @@ def examine(profile: Profile) -> Examination:
         *(look.late() if one_clock else ()),
         *(look.early() if one_clock else ()),
         *(look.left_over() if one_clock else ()),
-        *look.repeated(),
+        *look.recorded_again(),
         *look.overrunning(),
         *look.without_work(),
         *look.unequal_replays(),
@@ -131,8 +132,7 @@ def _read_columns(profile: Profile, tables: Sequence[str]) -> None:
 
 @dataclass(frozen=True)
 class _Times:
-    # The rows of a table that have a time and are believed are `row`; `start` and `end` are their
-    # times.
+    # The rows of a table that have a time and are believed are `row`, their times `start` and `end`.
     row: Array
     start: Array
     end: Array
@@ -382,22 +382,25 @@ class _Look:
             text = "GPU operations left over from before the recording, without calls"
             yield self._note_without("leftover-ops", text, found)
 
-    def repeated(self) -> Iterator[Note]:
-        """Yield a note on operations that are recorded again: the same call, stream, times and name."""
+    def recorded_again(self) -> Iterator[Note]:
+        """Yield a note on operations that agree with an earlier one in call, stream, times and name."""
         self._again = {table: self._said_again(table) for table in self._gpu_tables}
         if any(map(len, self._again.values())):
             text = "GPU operations that are recorded more than once"
             yield self._note_without("repeated-ops", text, self._again)
-            self.sizes = {t: rows for t, rows in self._again.items() if t in SIZES}
+            self.sizes = {t: rows for t, rows in self._again.items() if t in SIZES and len(rows)}
 
     def _said_again(self, table: str) -> Array:
         times, known = self._times(table), schema.metadata.tables[table].c
         lasting = np.flatnonzero(times.end > times.start)
         row, start, end = (take(each, lasting) for each in (times.row, times.start, times.end))
+        places = equal_places(start)
+        if not len(places):
+            return places
+        op = [self._of(table, name, row[places]) for name in _OF_AN_OP if name in known]
         pid, correlation = (self._of(table, name, row) for name in ("pid", "correlation_id"))
         call, _ = factorize(pid, correlation)
-        op = (self._of(table, name, row) for name in _OF_AN_OP if name in known)
-        again = repeated(start, [end, *op], call)
+        again = repeated(places, [start[places], end[places], *op], call)
         return take(row, again & has_correlation(correlation))
 
     def overrunning(self) -> Iterator[Note]:
@@ -434,8 +437,7 @@ class _Look:
             yield self._note_without("overrunning-ops", text, found)
 
     def _of(self, table: str, name: str, rows: Array) -> Array:
-        # The result is a column at these rows. If the table lacks the column, each row gets a distinct
-        # negative value.
+        # The result is a column at these rows. If the table lacks it, rows get distinct negative values.
         if name in schema.metadata.tables[table].c:
             return take(self._profile.columns(table, (name,))[name], rows)
         return -1 - rows.astype(np.int64)
@@ -499,8 +501,7 @@ class _Look:
         return mask
 
     def _worked(self, calls: Arrays, launches: Array) -> Array:
-        # The mask is true for calls that launched an operation. Several calls may share a correlation
-        # id.
+        # The mask is true for calls that launched an operation. Calls may share a correlation id.
         worked = np.zeros(len(calls["pid"]) + 1, bool)
         for table in self._gpu_tables:
             worked[self._owners(table)] = True
@@ -572,7 +573,7 @@ class _Look:
                 self.sizes[table] = distinct(np.append(self.sizes.get(table, odd), odd))
         if found:
             facts = frozenset(schema.EVENT_TABLES[each] for each in found)
-            text = "sizes that cannot be; these bytes count as not recorded"
+            text = "impossible sizes; these bytes count as not recorded"
             yield self._note("sizes-impossible", text, found, facts)
 
     def unequal_replays(self) -> Iterator[Note]:

@@ -199,15 +199,13 @@ class _Sieve:
         until = self._ticks(end - OVERRUN_NS) + 1
         dur = end - ops["start_ns"]
         is_long, lasts = dur > OVERRUN_NS, dur > 0
-        last_all = bool(lasts.all())
+        all_last = bool(lasts.all())
         group, values = factorize(*(ops[name] for name in _STREAM))
         streams = list(zip(*(each.tolist() for each in values), strict=True))
         for stream, mine in zip(streams, by_group(group, len(streams)), strict=True):
             here = take(begun, mine).astype(np.uint32)
             self._begun.setdefault(stream, []).append(here)
-            self._lasting.setdefault(stream, []).append(
-                here if last_all else here[take(lasts, mine)]
-            )
+            self._lasting.setdefault(stream, []).append(here if all_last else here[lasts[mine]])
             long = mine[take(is_long, mine)]
             if len(long):
                 self._taken.setdefault(stream, []).append(np.stack([begun[long], until[long]]))
