@@ -6,6 +6,7 @@ gives the report's rows. Times are ns; (start, end) None, None: no timestamp was
 
 from __future__ import annotations
 
+import inspect
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from nsysconv import api, codes, schema
 from nsysconv.facts import Fact
 from nsysconv.render import Options as RenderOptions
 from nsysconv.render import renderer
+from nsysconv.report import Report
 from nsysconv.store.location import Location, writing
 from nsysconv.store.recording import (
     Batch,
@@ -523,26 +525,28 @@ def opened(*rows: Row, **options: Any) -> Iterator[api.OpenProfile]:
         yield profile
 
 
-def answers(
-    report: str,
-    *rows: Row,
-    time: tuple[int, int] | None = None,
-    part: api.Slice | None = None,
-    idle: tuple[str, ...] = ("no_op",),
-    by: str | None = None,
-    step_range: str | None = None,
-    range_names: str = "grouped",
-    split: str | None = None,
-    **options: Any,
-) -> list[dict[str, Any]]:
-    """The rows of a report on these rows; all of `time` was recorded."""
+_STORED = frozenset(inspect.signature(write).parameters)
+
+
+def asked(
+    report: str, *rows: Row, time: tuple[int, int] | None = None, **options: Any
+) -> Report:  # fmt: skip
+    """A report on these rows, with options of `write` and of reports; `part` is a slice, and all of the
+    slice `time` was recorded.
+    """
     if time is not None:
-        part = api.Slice(time)
+        options["part"] = api.Slice(time)
         rows = (*rows, Overhead(*time, "driver"))  # work that no report counts
-    with opened(*rows, **options) as profile:
-        found = profile.report(report, slice=part, idle=idle, by=by, step_range=step_range,
-                               range_names=range_names, split=split)  # fmt: skip
-    return found.rows()
+    stored = {name: options.pop(name) for name in [*options] if name in _STORED}
+    if "part" in options:
+        options["slice"] = options.pop("part")
+    with opened(*rows, **stored) as profile:
+        return profile.report(report, **options)
+
+
+def answers(report: str, *rows: Row, **options: Any) -> list[dict[str, Any]]:
+    """The rows of a report, as `asked`."""
+    return asked(report, *rows, **options).rows()
 
 
 def only(report: str, *rows: Row, **options: Any) -> dict[str, Any]:
@@ -587,9 +591,13 @@ def by_hand(*cases: tuple[Any, ...]) -> pytest.MarkDecorator:
     )
 
 
-def printed(report: str, *rows: Row, part: api.Slice | None = None, **options: Any) -> list[str]:
+def printed(report: str, *rows: Row, **options: Any) -> list[str]:
     """The lines of a report on these rows as CSV, the header first."""
-    with opened(*rows, **options) as profile:
-        text = StringIO()
-        renderer("csv")([profile.report(report, slice=part)], text, RenderOptions())
+    text = StringIO()
+    renderer("csv")([asked(report, *rows, **options)], text, RenderOptions())
     return text.getvalue().splitlines()
+
+
+def counted(report: Report) -> dict[str, int]:
+    """The count of each note of a report by its slug."""
+    return {note.slug: note.count for note in report.notes}

@@ -13,7 +13,7 @@ from conftest import REAL_FILES, REAL_TRACES, few, name_of, real
 from hypothesis import given
 from hypothesis import strategies as st
 from one_answer import EXAMPLES
-from small_store import Call, Kernel, Memcpy, Migration, Range, cells, opened
+from small_store import Call, Kernel, Memcpy, Migration, Range, answers, asked, cells
 
 import nsysconv
 from nsysconv.errors import NsysconvError
@@ -40,8 +40,7 @@ def test_the_finding_that_names_a_range_represents_those_of_the_same_gaps() -> N
             Memcpy(low + 595_000, low + 600_000, number + 2, direction="DtoH", bytes=8),
             Range(low + 606_000, low + 996_000, "load"),
         ]  # fmt: skip
-    with opened(*rows) as profile:
-        report = profile.report("findings")
+    report = asked("findings", *rows)
     row = report.rows()[0]
     assert (row["rule"], row["cause"]) == (
         "host_bound", "the GPU waits for host code in range load")  # fmt: skip
@@ -129,8 +128,7 @@ def test_while_graphs_are_captured_there_is_no_advice_to_capture_graphs() -> Non
         Call(810_000, 811_000, 0, name="cudaStreamEndCapture"),
         Call(905_000, 910_000, 2), Kernel(910_000, 1_010_000, 2),
     )  # fmt: skip
-    with opened(*rows) as profile:
-        row = next(r for r in profile.report("findings").rows() if r["rule"] == "host_bound")
+    row = next(r for r in answers("findings", *rows) if r["rule"] == "host_bound")
     assert row["cause"] == "the GPU waits for host code that captures CUDA graphs"
     assert "699.00 µs of it while it captured CUDA graphs" in row["finding"]
     assert row["advice"].startswith("Profile the replays")
@@ -142,8 +140,7 @@ def test_the_stream_whose_work_was_blocked_is_named() -> None:
         Call(0, 5_000, 1), Kernel(5_000, 10_000, 1), Call(10_000, 15_000, 2),
         Kernel(500_000, 1_000_000, 2, stream=9),
     )  # fmt: skip
-    with opened(*rows) as profile:
-        row = next(r for r in profile.report("findings").rows() if r["rule"] == "queue_wait")
+    row = next(r for r in answers("findings", *rows) if r["rule"] == "queue_wait")
     assert row["finding"].endswith("; 485.00 µs of it before operations of stream 9.")
 
 

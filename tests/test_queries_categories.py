@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 from conftest import REAL_FILES, REAL_TRACES, few, name_of, real
-from small_store import TOTALS, Graph, Kernel, Memcpy, Row, Total, answers, opened
+from small_store import TOTALS, Graph, Kernel, Memcpy, Row, Total, answers
 
 import nsysconv
 from nsysconv.errors import NotRecorded, UsageError
-from nsysconv.facts import Fact
 from nsysconv.timeline.kernel_categories import OTHER, rules
 
 GEMM, NORM = "ampere_sgemm_128x64_tn", "void layer_norm_kernel<float>(float*)"
@@ -52,8 +51,7 @@ def test_each_kernel_says_of_which_kind_it_is() -> None:
 def test_a_short_name_is_of_the_kind_that_all_its_kernels_are_of() -> None:
     rows = (Kernel(0, 30, name=GEMM, short="k"), Kernel(30, 50, name=NORM, short="k"),
             Kernel(50, 60, name=GEMM, short="g"))  # fmt: skip
-    with opened(*rows) as profile:
-        rows = profile.report("kernels", kernel_names="short").rows()
+    rows = answers("kernels", *rows, kernel_names="short")
     found = {row["name"]: row["category"] for row in rows}
     assert found == {"k": None, "g": "gemm"}
 
@@ -80,10 +78,6 @@ def test_a_kernel_without_time_is_counted() -> None:
     assert (row["kernel_count"], row["kernel_sum_ns"], row["kernel_union_ns"]) == (1, None, None)
 
 
-def test_no_kernels_no_rows() -> None:
-    assert answers("kernel_categories", Memcpy(0, 10)) == []
-
-
 def test_totals_answer_as_far_as_they_go() -> None:
     rows = (Total("kernel", 3, 60, 10, 30, name="sgemm_a"),
             Total("kernel", 1, 30, 30, 30, name="sgemm_b"),
@@ -94,11 +88,6 @@ def test_totals_answer_as_far_as_they_go() -> None:
         "gemm": (4, 90, 90.0, None, 2, "sgemm_a"),
         "normalization": (2, 10, 10.0, None, 1, NORM),
     }  # fmt: skip
-
-
-def test_without_kernels_it_is_not_recorded() -> None:
-    with pytest.raises(NotRecorded):
-        answers("kernel_categories", Kernel(0, 10), without={Fact.KERNELS, *TOTALS})
 
 
 # -- rules

@@ -267,10 +267,6 @@ def test_a_slice_counts_the_kernels_in_it() -> None:
         1, 3, 3 * 40, 50 + 60)  # fmt: skip
 
 
-def test_no_collectives_is_no_row() -> None:
-    assert answers("collectives", Kernel(0, 10)) == []
-
-
 class Planted(NamedTuple):
     """A collective as planted: when each rank comes (None: it is not recorded there), and its data."""
 

@@ -32,9 +32,10 @@ from conftest import (
 )
 from one_answer import EXAMPLES
 from slow_versions import outermost
+from small_store import Kernel, Memory, Operator, answers
 
 from nsysconv import api, codes, queries, schema
-from nsysconv.errors import NotRecorded
+from nsysconv.errors import NotRecorded, UsageError
 from nsysconv.facts import Fact
 from nsysconv.queries import REPORTS, execution, needed_facts, query
 from nsysconv.report import Report
@@ -101,6 +102,64 @@ def check(profile: api.OpenProfile, name: str) -> None:
 def test_reports_on_a_fixture(path: Path, names: Sequence[str], shelf: Shelf) -> None:
     for name in names:
         check(shelf.opened(path), name)
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_a_report_abstains_for_each_fact_that_it_needs(name: str) -> None:
+    """And where of several none is recorded."""
+    needed, any_of = needed_facts(query(name)), query(name).any_of
+    for fact in needed:
+        with pytest.raises(NotRecorded) as error:
+            answers(name, Kernel(0, 10), without=[fact])
+        assert error.value.missing == (fact,)
+    if any_of:
+        with pytest.raises(NotRecorded) as error:
+            answers(name, Kernel(0, 10), without=[*needed, *any_of])
+        assert set(error.value.missing) == needed | any_of
+
+
+@pytest.mark.parametrize("name", [name for name in REPORTS if name not in (
+    "devices", "phases", "phase_steps",  # need what devices are, and annotations
+    "um_total_sum",  # has a row of zeros
+)])  # fmt: skip
+def test_where_all_is_recorded_and_nothing_happened_there_are_no_rows(name: str) -> None:
+    assert answers(name) == []
+
+
+# Options that mean nothing, and what is said of them.
+MEANINGLESS = {
+    "operators:stack=2": "stack=", "operators:by=stack:stack=-1": "stack=",
+    "operators:by=color": "operators have no rows by 'color'",
+    "operators:peak_flop_per_s=1e12": "without rates", "operators:peak_bytes_per_s=1e12": "without rates",
+    "operators:rates:peak_flop_per_s=-1": "peak_flop_per_s=-1", "operators:rates:by=path": "with by",
+    "operators:rates:functions": "with functions", "steps:peak_flop_per_s=-1": "peak_flop_per_s=-1",
+    "operator_kernels:by=x": "operator_kernels have no rows by 'x'", "kernels:by=x": "no rows by 'x'",
+    "gpu_utilization:by=rank": "no rows by 'rank'", "graphs:by=node": "by=node",
+    "cuda_gpu_kern_pace:by=name": "by=name", "memory:by=kernel": "no rows by 'kernel'",
+    "cuda_gpu_kern_hist:name=(": "not a regular expression",
+    "cuda_gpu_kern_sum:base:mangled": "two spellings",
+    **{f"{report}:bins={bins}": "1 to 100000" for report in ("utilization_over_time", "gpu_time_util_map")
+       for bins in (0, -1, 100_001)},
+    "cuda_api_sync:rows=50": "no option 'rows'", "findings:ignore=nosuch": "no check 'nosuch'",
+    **{f"timeline_events:parts={parts}": "parts=" for parts in
+       ("5", "5:5", "9:3", "a:b", "1:2:3", "1:2,", "1:99999999999999999999")},
+    # The option is named as it was written.
+    **{spec: spec.split(":")[-1] for spec in (
+        "memory:by=time:bins=0", "kernel_sequences:least=0", "queue_length:full=0",
+        "metrics_over_time:bins=0", "metrics_over_time:bins=100001", "metrics_over_time:window=kernels",
+        "timeline_tiles:bins=0", "timeline_tiles:bins=2000000", "timeline_tiles:levels=0",
+        "gpu_gaps:gap=-1", "gpu_gaps:gap=nan", "gpu_gaps:gap=long", "gpu_time_util:threshold=-1",
+        "gpu_time_util:threshold=nan", "gpu_time_util:chunks=0", "gpu_time_util:chunks=1001",
+        "gpu_time_util:chunks=1.5", "cuda_memcpy_sync:min_bytes=64K", "findings:copy_bound=x",
+        "findings:copy_bound=-1", "findings:copy_bound=1e999")},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("spec", MEANINGLESS)
+def test_an_option_that_means_nothing_is_refused(spec: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(MEANINGLESS[spec])):
+        answers(spec, Kernel(0, 10), Operator(0, 10, "aten::mm", shapes="[[2, 3], [3, 5]]"),
+                Memory(10, 300, 1))  # fmt: skip
 
 
 @real

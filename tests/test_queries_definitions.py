@@ -17,6 +17,7 @@ from small_store import (
     Range,
     Row,
     answers,
+    asked,
     by_hand,
     cells,
     only,
@@ -110,8 +111,7 @@ def test_the_example_of_the_documentation() -> None:
 
 def test_an_op_that_starts_before_its_call_has_no_latency_and_is_noted() -> None:
     rows = (Call(10, 20, 1), Kernel(5, 8, 1), Call(30, 40, 2), Kernel(45, 50, 2))
-    with opened(*rows) as profile:
-        report = profile.report("api_vs_kernel")
+    report = asked("api_vs_kernel", *rows)
     (row,) = report.rows()
     assert (row["launch_latency_avg_ns"], row["queue_count"], row["queue_avg_ns"]) == (15, 1, 5)
     assert ("op-before-call", 1) in {(note.slug, note.count) for note in report.notes}

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from conftest import FIXTURES, REAL, few, name_of, profile_in_place, real
-from small_store import Call, Kernel, Operator, Range, answers, opened
+from small_store import Call, Kernel, Operator, Range, answers, asked, opened
 
 from nsysconv import api, schema
 from nsysconv.errors import InputError, NoProfileError, NotRecorded
@@ -368,8 +368,7 @@ def test_matrix_cores_do_all_products_of_amd() -> None:
 
 def test_a_given_peak_wins_and_notes_say_which_it_is() -> None:
     def asked(spec: str, **known: Any) -> tuple[Row, dict[str, str]]:
-        with opened(*product("c10::Half"), gpus=gpu(**known)) as profile:
-            report = profile.report(spec)
+        report = asked(spec, *product("c10::Half"), gpus=gpu(**known))
         (row,) = report.rows()
         return row, {note.slug: note.text for note in report.notes}
 
@@ -434,8 +433,7 @@ def test_above_the_peak_is_noted() -> None:
               Operator(10, 18, "aten::mm", shapes=big, types='["c10::Half", "c10::Half"]'),
               Call(12, 14, 1), Kernel(110, 118, 1, name=TENSOR)]  # fmt: skip
     for report in ("steps", "operators:rates"):
-        with opened(*events, gpus=gpu()) as profile:
-            found = profile.report(report)
+        found = asked(report, *events, gpus=gpu())
         note = next(note for note in found.notes if note.slug == "rate-above-peak")
         assert (note.count, note.of) == (1, 1)
 

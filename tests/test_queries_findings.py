@@ -36,6 +36,8 @@ from small_store import (
     Overhead,
     Range,
     Total,
+    answers,
+    asked,
     cells,
     opened,
     write,
@@ -43,7 +45,7 @@ from small_store import (
 from test_findings_cases import CASES, DEFINITIONS, EXAMPLES, LABELS, RECORDED
 
 import nsysconv
-from nsysconv.errors import NotRecorded, UsageError
+from nsysconv.errors import NotRecorded
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
 from nsysconv.queries.findings import report as findings
@@ -141,8 +143,7 @@ NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
 
 def found(*rows: Any, part: Slice | None = None, **options: Any) -> dict[str, dict[str, Any]]:
     """The findings on these rows by rule, in their order."""
-    with opened(*rows, **options) as profile:
-        return {row["rule"]: row for row in profile.report("findings", slice=part).rows()}
+    return {row["rule"]: row for row in answers("findings", *rows, **options, part=part)}
 
 
 @pytest.mark.parametrize(("rows", "spec", "rules"), [
@@ -216,21 +217,15 @@ def test_what_start_up_was_spent_on(rows: tuple[Any, ...], clause: str) -> None:
     )
 
 
-def test_what_is_ignored_is_said_and_other_words_are_refused() -> None:
-    with opened(*BOUND) as profile:
-        report = profile.report("findings:ignore=one_kernel,warm_up")
-        assert "left out: one_kernel, warm_up" in [note.text for note in report.notes]
-        for wrong in ("findings:ignore=nosuch", "findings:copy_bound=x", "findings:copy_bound=-1",
-                      "findings:copy_bound=1e999"):  # fmt: skip
-            with pytest.raises(UsageError):
-                profile.report(wrong)
+def test_what_is_ignored_is_said() -> None:
+    report = asked("findings:ignore=one_kernel,warm_up", *BOUND)
+    assert "left out: one_kernel, warm_up" in [note.text for note in report.notes]
 
 
 def test_a_finding_below_one_per_cent_is_said_last_and_by_name() -> None:
     # One kernel of all kernel time; 9 of 1000 are kernels.
     rows = (Memcpy(0, 991_000, src="Pinned"), Kernel(991_000, 1_000_000))
-    with opened(*rows) as profile:
-        report = profile.report("findings")
+    report = asked("findings", *rows)
     assert [row["rule"] for row in report.rows()] == ["copy_bound", "one_kernel"]
     sentence, said = report.texts
     assert sentence.lines == (
@@ -273,8 +268,7 @@ def test_the_words_are_those_of_the_framework(
 
 def test_clocks_that_disagree_leave_savings_unsaid() -> None:
     rows = (Call(10**10, 10**10 + 5, 1), Kernel(0, 300_000, 1), Memcpy(300_000, 900_000))
-    with opened(*rows) as profile:
-        report = profile.report("findings")
+    report = asked("findings", *rows)
     assert [row["rule"] for row in report.rows()] == ["one_kernel"]
     assert cannot_look(report, "copy_bound")
 
@@ -316,8 +310,7 @@ def test_a_slice_of_some_operations_says_nothing_of_idle_time(
         Call(0, 1000, 1, tid=1), Kernel(0, 400_000, 1, stream=7, name="gemm"),
         Call(500_000, 501_000, 2, tid=2), Memcpy(510_000, 900_000, 2, stream=8, src="Pageable"),
     )  # fmt: skip
-    with opened(*rows) as profile:
-        report = profile.report("findings", slice=Slice(**part))
+    report = asked("findings", *rows, part=Slice(**part))
     said = {"copy_bound", "host_bound"} & {row["rule"] for row in report.rows()}
     assert said == ({"copy_bound", "host_bound"} if whole else set())
     assert cannot_look(report, "copy_bound") == (not whole)
@@ -473,8 +466,7 @@ def test_the_event_of_allocations_is_the_longest_of_the_calls_that_are_named() -
 
 def test_findings_of_several_devices_are_no_sums() -> None:
     kernels = [Kernel(0, 1000, device=device, name="add") for device in range(2)]
-    with opened(*kernels) as profile:
-        report = profile.report("findings")
+    report = asked("findings", *kernels)
     row = row_of(report, "one_kernel")
     assert row is not None and row["device_count"] == 2
     assert heading(report) == "Bottlenecks - small"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from conftest import REAL, real
 from findings_cases import parse
-from small_store import Kernel, opened
+from small_store import Kernel, asked
 from test_queries_findings import ask, row_of
 
 import nsysconv
@@ -194,8 +194,7 @@ def attention(first: int, last: int, between: str = "masked_fill_elementwise_ker
         Kernel(70_000, 100_000, name="sm80_gemm", grid=(2, 1, last)),
         Kernel(100_000, 1_000_000, name="relu"),
     )
-    with opened(*kernels) as profile:
-        return row_of(profile.report("findings"), "unfused_attention")
+    return row_of(asked("findings", *kernels), "unfused_attention")
 
 
 def test_attention_is_seen_by_the_grids_of_kernels() -> None:

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 from conftest import REAL, real
-from small_store import Kernel, Metric, Row, opened, write
+from small_store import Kernel, Metric, Row, answers, write
 
 import nsysconv
-from nsysconv.errors import NotRecorded
 from nsysconv.facts import Fact
 from nsysconv.queries.kernel_metrics import Limits as _Limits
 
@@ -18,8 +17,7 @@ OCCUPANCY = ("occupancy_pct", "occupancy_limit")
 
 
 def rows_of(*rows: Row, **how: Any) -> dict[str, dict[str, Any]]:
-    with opened(*rows, **how) as profile:
-        return {row["name"]: row for row in profile.report("kernel_limits").rows()}
+    return {row["name"]: row for row in answers("kernel_limits", *rows, **how)}
 
 
 def values(row: dict[str, Any], names: tuple[str, ...]) -> tuple[Any, ...]:
@@ -226,15 +224,3 @@ def test_the_launch_size_with_most_time_counts() -> None:
 
 def test_without_a_capability_occupancy_is_not_known() -> None:
     assert values(rows_of(launched(256, 64, 0))["k"], OCCUPANCY) == (None, None)
-
-
-def test_nothing_is_recorded() -> None:
-    with (
-        opened(launched(256, 64, 0), without={Fact.KERNELS, Fact.METRICS}) as profile,
-        pytest.raises(NotRecorded),
-    ):
-        profile.report("kernel_limits")
-
-
-def test_no_rows() -> None:
-    assert rows_of() == {}

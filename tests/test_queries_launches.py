@@ -10,11 +10,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from small_store import Call, Graph, Kernel, Memcpy, Row, answers, opened, picked
+from small_store import Call, Graph, Kernel, Memcpy, Row, answers, asked, picked
 
 from nsysconv.api import Slice
-from nsysconv.errors import NotRecorded, UsageError
-from nsysconv.facts import Fact
 
 COPY = "cudaMemcpyAsync"
 
@@ -135,17 +133,6 @@ def test_a_slice_of_a_device_holds_its_launches() -> None:
     assert picked(row, "device_id", "api_sum_ns") == (1, 10)
 
 
-def test_no_launches_no_rows() -> None:
-    assert answers("launch_stats", Call(0, 10, 1), Kernel(5, 6)) == []
-    assert answers("queue_length", Call(0, 10, 1), Kernel(5, 6)) == []
-
-
-@pytest.mark.parametrize("report", ["launch_stats", "queue_length"])
-def test_without_links_it_is_not_recorded(report: str) -> None:
-    with pytest.raises(NotRecorded):
-        answers(report, Call(0, 10, 1), Kernel(20, 30, 1), without={Fact.API_LINKS})
-
-
 # -- queue_length
 
 # Three launches: waiting during [100, 150), [110, 300) and [120, 400). The length is
@@ -172,11 +159,6 @@ def test_queue_is_full_from_the_limit_on() -> None:
     """Two or more wait during [110, 300): 190 of 300."""
     row = queue(*WAITING, spec="queue_length:full=2")
     assert picked(row, "full_ns", "full_pct") == (190, pytest.approx(100 * 190 / 300))
-
-
-def test_an_empty_queue_is_never_full() -> None:
-    with pytest.raises(UsageError, match="full=0"):
-        queue(*WAITING, spec="queue_length:full=0")
 
 
 def test_a_launch_at_the_moment_of_another_start_comes_first() -> None:
@@ -329,6 +311,5 @@ def test_every_call_that_could_have_an_operation_has_one(
     ((Call(0, 5, 1), Call(1, 2, 2, pid=2), Kernel(20, 30, 1), Kernel(75, 85, 1)), []),
 ])  # fmt: skip
 def test_what_is_matched_by_its_start_is_noted(rows: tuple[Row, ...], expected: list[int]) -> None:
-    with opened(*rows) as profile:
-        notes = profile.report("launch_stats").notes
+    notes = asked("launch_stats", *rows).notes
     assert [note.count for note in notes if note.slug == "launch-assumed"] == expected

@@ -14,7 +14,6 @@ from small_store import Kernel, Metric, Row, answers, picked, write
 import nsysconv
 from nsysconv import api
 from nsysconv.api import html_report
-from nsysconv.errors import UsageError
 
 SHOWN = ("metric", "bin", "start_ns", "dur_ns", "sample_count", "value_avg", "value_min", "value_max")
 
@@ -52,12 +51,6 @@ def test_metrics_of_kernels_have_no_time() -> None:
     rows = (Kernel(0, 10, name="k"), Metric("ipc", "k", 2.0), *sampled("power", (3, 50)))
     assert [row[0] for row in over_time("bins=1", *rows)] == ["power"]
     assert over_time("bins=1", Kernel(0, 10, name="k"), Metric("ipc", "k", 2.0)) == []
-
-
-@pytest.mark.parametrize("words", ["bins=0", "bins=100001", "window=kernels"])
-def test_what_is_no_choice_is_an_error(words: str) -> None:
-    with pytest.raises(UsageError, match=words):
-        over_time(words, *sampled("power", (3, 50)))
 
 
 @given(

@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 from conftest import REAL, REAL_TRACES, few, name_of, real
-from small_store import Call, Kernel, Operator, opened
+from small_store import Call, Kernel, Operator, answers, asked, opened
 
 import nsysconv
 from nsysconv.errors import NotRecorded
-from nsysconv.facts import Fact
 from nsysconv.queries.modules import NO_MODULE
 
 GOLD = REAL / "pytorch_gold"
@@ -67,8 +66,7 @@ COLUMNS = ("level", "path", "call_count", "operator_count", "host_sum_ns", "host
 
 def test_by_hand() -> None:
     """Functions are no modules; what a function launched by itself is its module's."""
-    with opened(*EXAMPLE) as profile:
-        rows = profile.report("modules").rows()
+    rows = answers("modules", *EXAMPLE)
     assert [tuple(row[name] for name in COLUMNS) for row in rows] == [
         (0, "Net_0", 1, 0, 1000, 400, 187, 7, 4, 170, 13),
         (1, "Net_0/Linear_0", 1, 1, 200, 100, 100, 100, 1, 70, 13),
@@ -80,8 +78,7 @@ def test_by_hand() -> None:
 
 
 def test_operators_by_module() -> None:
-    with opened(*EXAMPLE) as profile:
-        rows = profile.report("operators:by=module").rows()
+    rows = answers("operators:by=module", *EXAMPLE)
     assert {(row["name"], row["module"]): row["host_sum_ns"] for row in rows if row["host_sum_ns"]} == {
         ("aten::linear", "Net_0/Linear_0"): 100, ("aten::addmm", "Net_0/Linear_0"): 80,
         ("aten::to", "Net_0/Block_0"): 30, ("aten::linear", "Net_0/Block_0/Linear_0"): 40,
@@ -93,8 +90,7 @@ def test_a_module_that_an_operator_calls_is_inside_both() -> None:
     """As recomputation calls it: Net [0, 100) > operator [10, 90) > Linear [20, 50)."""
     events = (module(0, 100, "Net_0"), Operator(10, 90, "CheckpointFunction", tid=FORWARD),
               module(20, 50, "Linear_0"))  # fmt: skip
-    with opened(*events) as profile:
-        rows = profile.report("modules").rows()
+    rows = answers("modules", *events)
     assert [(row["path"], row["host_self_sum_ns"], row["operator_count"]) for row in rows] == [
         ("Net_0", 20, 1), ("Net_0/Linear_0", 30, 0)]  # fmt: skip
 
@@ -126,37 +122,24 @@ def test_what_the_backward_pass_calls_again_is_a_row_of_its_own() -> None:
 def test_what_an_api_call_in_a_module_calls_is_directly_in_the_module() -> None:
     events = (module(0, 100, "Net_0"), Call(10, 90, tid=FORWARD), module(20, 40, "Linear_0"),
               Operator(50, 80, "aten::mm", tid=FORWARD))  # fmt: skip
-    with opened(*events) as profile:
-        rows = profile.report("modules").rows()
+    rows = answers("modules", *events)
     assert [(row["path"], row["host_self_sum_ns"], row["operator_count"]) for row in rows] == [
         ("Net_0", 50, 1), ("Net_0/Linear_0", 20, 0)]  # fmt: skip
 
 
 def test_a_module_that_crosses_the_end_of_another_is_outside_of_it() -> None:
-    with opened(module(0, 60, "M_0"), module(30, 90, "N_0")) as profile:
-        rows = profile.report("modules").rows()
+    rows = answers("modules", module(0, 60, "M_0"), module(30, 90, "N_0"))
     assert {row["path"]: row["host_self_sum_ns"] for row in rows} == {"M_0": 60, "N_0": 60}
 
 
 def test_where_no_module_was_called_there_are_no_rows() -> None:
-    with opened(function(0, 10), Call(2, 4, 1), Kernel(5, 9, 1)) as profile:
-        assert profile.report("modules").rows() == []
+    assert answers("modules", function(0, 10), Call(2, 4, 1), Kernel(5, 9, 1)) == []
 
 
 def test_what_is_cut_is_cut_last() -> None:
-    with opened(*EXAMPLE) as profile:
-        report = profile.report("modules", limit=2)
+    report = asked("modules", *EXAMPLE, limit=2)
     assert [row["name"] for row in report.rows()] == ["Net_0", "Linear_0"]
     assert report.row_count == 5
-
-
-def test_without_python_functions_there_are_none() -> None:
-    with (
-        opened(*EXAMPLE, without=[Fact.PYTHON_FUNCTIONS]) as profile,
-        pytest.raises(NotRecorded) as caught,
-    ):
-        profile.report("modules")
-    assert caught.value.missing == (Fact.PYTHON_FUNCTIONS,)
 
 
 def in_tree(nodes: list[dict[str, Any]], around: str = "") -> Iterator[tuple[str, dict[str, Any]]]:

@@ -25,6 +25,8 @@ from small_store import (
     Metric,
     Operator,
     Range,
+    answers,
+    asked,
     by_hand,
     cells,
     opened,
@@ -32,7 +34,7 @@ from small_store import (
 )
 
 import nsysconv
-from nsysconv.errors import NotRecorded, UsageError
+from nsysconv.errors import NotRecorded
 from nsysconv.facts import Fact
 from nsysconv.queries.operators import NO_OPERATOR
 from nsysconv.timeline.kernel_categories import tensor_cores_by_name
@@ -48,8 +50,7 @@ Row = dict[str, Any]
 
 
 def rows_of(*events: Any, spec: str = "operators", part: Slice | None = None) -> list[Row]:
-    with opened(*events) as profile:
-        return profile.report(spec, slice=part).rows()
+    return answers(spec, *events, part=part)
 
 
 # -- by hand
@@ -328,23 +329,9 @@ def test_rows_in_their_order(ask: str, rows: Any, expected: Any, options: Any) -
     assert cells(ask, *rows, **options) == expected
 
 
-@pytest.mark.parametrize(("spec", "error", "words"), [
-    ("operators:stack=2", UsageError, "stack="), ("operators:by=stack:stack=-1", UsageError, "stack="),
-    ("operators:by=color", UsageError, "operators have no rows by 'color'"),
-    ("operator_kernels:by=x", UsageError, "operator_kernels have no rows by 'x'"),
-    ("operators:by=shapes", NotRecorded, "input shapes of operators"),
-])  # fmt: skip
-def test_what_means_nothing_and_what_was_not_recorded_is_refused(
-    spec: str, error: type[Exception], words: str
-) -> None:
-    with pytest.raises(error, match=words):
-        rows_of(*STACKS, spec=spec)
-
-
-def test_without_operators_nothing_is_told_of_them() -> None:
-    missing = pytest.raises(NotRecorded, match="operators of the framework")
-    with opened(Range(0, 10, "a"), Kernel(0, 5), without={Fact.OPERATORS}) as profile, missing:
-        profile.report("operators")
+def test_shapes_that_no_operator_has_are_not_recorded() -> None:
+    with pytest.raises(NotRecorded, match="input shapes of operators"):
+        rows_of(*STACKS, spec="operators:by=shapes")
 
 
 def test_a_tree_that_is_cut_keeps_what_takes_most_time() -> None:
@@ -352,8 +339,7 @@ def test_a_tree_that_is_cut_keeps_what_takes_most_time() -> None:
         Operator(0, 100, "a"), Operator(0, 90, "b"), Operator(10, 20, "c"),
         Operator(200, 260, "d"), Operator(210, 250, "e"),
     )  # fmt: skip
-    with opened(*events) as profile:
-        report = profile.report("operators:by=path", limit=3)
+    report = asked("operators:by=path", *events, limit=3)
     assert [row["path"] for row in report.rows()] == ["a", "a/b", "d"]
     assert report.row_count == 5
 

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from small_store import Call, Graph, Kernel, Memcpy, Memset, Migration, Range, Row, answers, opened
 
 from nsysconv.api import Slice
-from nsysconv.errors import UsageError
 from nsysconv.facts import Fact
 from nsysconv.timeline.intervals import equal_parts
 
@@ -124,12 +123,6 @@ def test_the_classes_of_a_device_are_those_of_its_operations() -> None:
 def test_unrecorded_classes_are_null_not_zero(fact: Fact, name: str) -> None:
     (row,) = bins(1, Kernel(0, 10), without=[fact])
     assert [each for each in CLASSES if row[each] is None] == [name]
-
-
-@pytest.mark.parametrize("count", [0, -1, 100_001])
-def test_number_of_bins_out_of_range_is_refused(count: int) -> None:
-    with opened(Kernel(0, 10)) as profile, pytest.raises(UsageError, match="1 to 100000"):
-        profile.report(f"utilization_over_time:bins={count}")
 
 
 def test_the_longest_time_there_is_does_not_overflow() -> None:

@@ -20,6 +20,7 @@ from small_store import (
     Row,
     Total,
     answers,
+    asked,
     only,
     opened,
     write,
@@ -200,8 +201,7 @@ def test_counting_reads_no_launches_and_without_a_step_no_events(monkeypatch: py
 
 
 def shown(name: str, width: int | None, *rows: Row, **options: Any) -> str:
-    with opened(*rows, **options) as profile:
-        report = profile.report("kernels")
+    report = asked("kernels", *rows, **options)
     out = StringIO()
     renderer(name)([report], out, Options(width=width))
     return out.getvalue().replace("<wbr>", "")

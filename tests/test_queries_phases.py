@@ -11,7 +11,19 @@ from diff_workloads import SOURCES
 from hypothesis import given
 from hypothesis import strategies as st
 from serving_workload import SERVING
-from small_store import Call, Kernel, Memcpy, Operator, Range, Row, answers, opened, write
+from small_store import (
+    Call,
+    Kernel,
+    Memcpy,
+    Operator,
+    Range,
+    Row,
+    answers,
+    asked,
+    only,
+    opened,
+    write,
+)
 from test_timeline_account import profiles
 
 from nsysconv import api
@@ -217,8 +229,7 @@ def test_rules_of_a_file_decide_inside_and_around_what_we_know(tmp_path: Path) -
     path.write_text("[[rule]]\nframework = 'm'\nis = 'step'\nphase = 'mine'\npattern = '^batch'\n")
     ours = [Range(*each, "step[DECODE bs=2]") for each in ((0, 40), (50, 60), (70, 80))]
     users = Range(10, 30, "batch 1"), Range(15, 20, "batch 1.1"), Range(45, 65, "batch 2")
-    with opened(*ours, *users, Kernel(0, 10)) as profile:
-        rows = profile.report("phase_steps", grammar=str(path)).rows()
+    rows = answers("phase_steps", *ours, *users, Kernel(0, 10), grammar=str(path))
     assert [(row["step"], row["phase"], row["start_ns"]) for row in rows] == [
         ("batch 1", "mine", 10), ("batch 2", "mine", 45), ("step[DECODE bs=2]", "decode", 70),
     ]  # fmt: skip
@@ -304,8 +315,7 @@ def test_names_of_phases_are_in_the_order_in_which_they_begin() -> None:
 
 def sliced(asked: str, *rows: Row, **part: Any) -> Any:
     report, *names = asked.split()
-    with opened(*rows) as profile:
-        (row,) = profile.report(report, slice=Slice(**part)).rows()
+    row = only(report, *rows, part=Slice(**part))
     return tuple(row[name] for name in names)
 
 
@@ -352,13 +362,12 @@ def test_the_longest_run_of_one_phase_is_steady() -> None:
     assert sliced("overview window_start_ns window_ns", *rows, steady=True) == (60, 60)
     of_prefill = sliced("overview window_start_ns window_ns", *rows, steady=True, phase="prefill")
     assert of_prefill == (40, 20)
-    with opened(*rows) as profile:
-        report = profile.report("kernels", slice=Slice(steady=True))
-        assert dict(report.slice or {})["steady"] is True
-        assert "time" not in dict(report.slice or {})
-        (note,) = [note for note in report.notes if note.slug == "steady-steps"]
-        assert note.text.endswith("3 of 7 steps, the longest run of one phase; left out: 0 of warm-up, "
-                                  "4 others")  # fmt: skip
+    report = asked("kernels", *rows, part=Slice(steady=True))
+    assert dict(report.slice or {})["steady"] is True
+    assert "time" not in dict(report.slice or {})
+    (note,) = [note for note in report.notes if note.slug == "steady-steps"]
+    assert note.text.endswith("3 of 7 steps, the longest run of one phase; left out: 0 of warm-up, "
+                              "4 others")  # fmt: skip
 
 
 def test_steady_steps_without_phases() -> None:

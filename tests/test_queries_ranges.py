@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 from conftest import FIXTURES, REAL, few, name_of, real
-from small_store import Call, Kernel, Memcpy, Operator, Range, answers, cells, opened
+from small_store import Call, Kernel, Memcpy, Operator, Range, answers, asked, cells, opened
 
 import nsysconv
 from nsysconv import Slice
-from nsysconv.errors import NotRecorded
 from nsysconv.facts import Fact
 
 RECORDED = Path(__file__).parent / "recorded"
@@ -122,8 +121,7 @@ def test_what_other_threads_launch_is_beside_a_range() -> None:
 
 
 def test_where_all_threads_launch_in_ranges_of_their_own_nothing_is_said() -> None:
-    with opened(*OTHERS[:7], Call(450, 451, 2, tid=12), Kernel(500, 510, 2)) as profile:
-        report = profile.report("ranges")
+    report = asked("ranges", *OTHERS[:7], Call(450, 451, 2, tid=12), Kernel(500, 510, 2))
     assert {row["path"]: picked(row, *OWN_AND_OTHERS) for row in report.rows()} == {
         "step": [1, 50, None, None], "step/backward": [0, 0, None, None],
         "hook": [1, 7, None, None]}  # fmt: skip
@@ -141,8 +139,7 @@ def test_prose_name_the_path_with_most_of_it() -> None:
             "ranges:any-thread they belong to the range.",)  # fmt: skip
         assert profile.report("ranges:any-thread").texts == ()
     rows = (Range(0, 100, "outer"), Range(10, 90, "inner"), Call(20, 21, 1, tid=12), Kernel(50, 60, 1))
-    with opened(*rows) as profile:
-        (said,) = profile.report("ranges").texts
+    (said,) = asked("ranges", *rows).texts
     assert said.lines[0].startswith("outer/inner: ")
 
 
@@ -249,11 +246,6 @@ def test_a_slice_shows_the_ranges_in_it_in_their_whole_tree() -> None:
 def test_gpu_columns_are_null_without_links() -> None:
     (row,) = answers("ranges", Range(0, 10, "a"), without=[Fact.API_LINKS])
     assert picked(row, "range_sum_ns", "kernel_count", "projected_sum_ns") == [10, None, None]
-
-
-def test_without_ranges_it_is_not_recorded() -> None:
-    with pytest.raises(NotRecorded, match="ranges"):
-        answers("ranges", Kernel(0, 10), without=[Fact.RANGES])
 
 
 def test_steps_of_a_word_with_a_number_are_one_row() -> None:

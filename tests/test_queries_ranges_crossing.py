@@ -9,7 +9,7 @@ from conftest import REAL, examples, real
 from hypothesis import given
 from hypothesis import strategies as st
 from slow_versions import innermost, instants
-from small_store import Call, Kernel, Operator, Range, answers, opened
+from small_store import Call, Kernel, Operator, Range, answers
 
 import nsysconv
 
@@ -122,6 +122,5 @@ def test_time_in_two_children_is_taken_off_once() -> None:
     modules = [
         Operator(r.start, r.end, f"nn.Module: {r.text}", kind="python_function") for r in ranges
     ]
-    with opened(*modules) as profile:
-        by_path = {row["path"]: row["host_self_sum_ns"] for row in profile.report("modules").rows()}
+    by_path = {row["path"]: row["host_self_sum_ns"] for row in answers("modules", *modules)}
     assert by_path == {"outer": 20, "outer/a": 60, "outer/b": 60}

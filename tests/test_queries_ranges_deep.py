@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small_store import Call, Kernel, Range, answers, opened
+from small_store import Call, Kernel, Range, answers, asked, opened
 
 from nsysconv.export import lanes
 from nsysconv.timeline.nesting import MAX_INDENT, MAX_PATH_LENGTH, path_texts
@@ -54,8 +54,7 @@ def test_paths_that_differ_in_their_middle_alone_differ() -> None:
 
 def test_a_note_counts_ranges_whose_path_is_cut() -> None:
     def notes(depth: int) -> list[int]:
-        with opened(*nest(depth)) as profile:
-            report = profile.report("ranges")
+        report = asked("ranges", *nest(depth))
         return [note.count for note in report.notes if note.slug == "path-shortened"]
 
     assert notes(MAX_INDENT + 1) == []

@@ -20,13 +20,11 @@ from small_store import (
     MpiCall,
     Row,
     answers,
-    opened,
     picked,
     write,
 )
 
 from nsysconv import api
-from nsysconv.errors import NotRecorded, UsageError
 from nsysconv.facts import Fact
 
 NCCL = "ncclDevKernel_AllReduce_Sum_f32(void*)"
@@ -145,15 +143,6 @@ def test_what_was_not_recorded_is_null() -> None:
     )
 
 
-def test_profile_without_kernels_calls_and_mpi_is_not_recorded() -> None:
-    with (
-        opened(Memcpy(0, 10), holds={Fact.MEMCPYS}) as profile,
-        pytest.raises(NotRecorded) as caught,
-    ):
-        profile.report("rank_summary")
-    assert set(caught.value.missing) == {Fact.KERNELS, Fact.API_CALLS, Fact.MPI_CALLS}
-
-
 def test_a_slice_is_cut() -> None:
     (row,) = answers("rank_summary", *RANK_0, time=(150, 350))
     assert picked(row, "window_ns", "busy_ns", "kernel_sum_ns", "computation_union_ns") == (
@@ -228,11 +217,6 @@ def test_without_any_time_of_day_all_windows_begin_together(tmp_path: Path) -> N
 def test_impossible_time_of_day_is_ignored() -> None:
     rows = answers("gpu_time_util_map:bins=1", Kernel(3, 4), utc=-5)
     assert [picked(row, "start_ns", "start_utc_ns") for row in rows] == [(0, None)]
-
-
-def test_number_of_bins_out_of_range_is_refused() -> None:
-    with opened(Kernel(0, 10)) as profile, pytest.raises(UsageError, match="1 to 100000"):
-        profile.report("gpu_time_util_map:bins=0")
 
 
 spans = st.lists(

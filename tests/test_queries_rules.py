@@ -28,6 +28,7 @@ from small_store import (
     Overhead,
     Row,
     answers,
+    asked,
     by_hand,
     cells,
     only,
@@ -37,9 +38,9 @@ from small_store import (
 from test_render import rendered
 
 from nsysconv import api
-from nsysconv.errors import NotRecorded, UsageError
+from nsysconv.errors import NotRecorded
 from nsysconv.facts import Fact
-from nsysconv.queries import RULES, needed_facts, query
+from nsysconv.queries import RULES
 
 MS = 1_000_000
 
@@ -50,8 +51,7 @@ def pairs(report: str, *rows: Row, **options: Any) -> list[tuple[int, int]]:
 
 
 def notes(report: str, *rows: Row) -> list[tuple[str, int]]:
-    with opened(*rows) as profile:
-        found = profile.report(report).notes
+    found = asked(report, *rows).notes
     return [(note.slug, note.count) for note in found if note.slug != "rule-answer"]
 
 
@@ -61,28 +61,11 @@ def called(name: str, *ops: Memcpy | Memset, start: int = 0) -> tuple[Row, ...]:
     return (*calls, *(op._replace(correlation=i) for i, op in enumerate(ops, 1)))
 
 
-# -- every rule
-
-
-@pytest.mark.parametrize("rule", RULES)
-def test_empty_profile_has_no_finding(rule: str) -> None:
-    assert answers(rule) == []
-
-
-@pytest.mark.parametrize("rule", RULES)
-def test_a_rule_abstains_for_each_fact_that_it_needs(rule: str) -> None:
-    for fact in needed_facts(query(rule)):
-        with pytest.raises(NotRecorded) as error:
-            answers(rule, Kernel(0, 10), without=[fact])
-        assert error.value.missing == (fact,)
-
-
 # -- what a rule says above its rows
 
 
 def said(report: str, *rows: Row, **options: Any) -> str:
-    with opened(*rows) as profile:
-        answered = profile.report(report, **options)
+    answered = asked(report, *rows, **options)
     (line,) = [note.text for note in answered.notes if note.slug == "rule-answer"]
     assert [each.lines for each in answered.texts] == [(line,)]
     return line
@@ -141,8 +124,7 @@ def test_a_call_of_several_copies_counts_once() -> None:
 
 
 def test_what_a_rule_says_is_a_note_for_programs_only() -> None:
-    with opened(Kernel(0, 9)) as profile:
-        report = profile.report("gpu_gaps")
+    report = asked("gpu_gaps", Kernel(0, 9))
     line = "Nothing found: no gap of 500 ms or more (no gap at all)."
     (found,) = json.loads(rendered("json", report))["reports"]
     first = found["notes"][0]
@@ -622,16 +604,6 @@ def evidence(*rows: Row, **more: Any) -> tuple[object, ...]:
 )
 def test_low_use_by_hand(ask: Any, rows: Any, expected: Any, options: dict[str, Any]) -> None:
     assert cells(ask, *rows, **options) == expected
-
-
-@pytest.mark.parametrize("spec", [
-    "gpu_gaps:gap=-1", "gpu_gaps:gap=nan", "gpu_gaps:gap=long", "gpu_time_util:threshold=-1",
-    "gpu_time_util:threshold=nan", "gpu_time_util:chunks=0", "gpu_time_util:chunks=1001",
-    "gpu_time_util:chunks=1.5", "cuda_memcpy_sync:min_bytes=64K", "cuda_api_sync:rows=50",
-])  # fmt: skip
-def test_an_option_that_makes_no_sense_is_refused(spec: str) -> None:
-    with pytest.raises(UsageError):
-        answers(spec, Kernel(0, 10))
 
 
 # -- against slow, obvious versions

@@ -17,7 +17,7 @@ from small_store import (
     answers,
     by_hand,
     cells,
-    opened,
+    only,
     printed,
 )
 
@@ -72,11 +72,6 @@ def test_os_runtime_calls_of_a_slice() -> None:
     ]
 
 
-def test_os_runtime_calls_that_were_not_recorded() -> None:
-    with pytest.raises(NotRecorded):
-        answers("osrt_sum", without={Fact.OSRT_CALLS})
-
-
 # -- MPI
 
 
@@ -103,8 +98,7 @@ def test_mpi_calls_by_function() -> None:
 def test_ranges_of_a_domain_named_mpi_are_its_calls(name: str, source: str) -> None:
     rows = (Range(0, 10, name, domain=3), Range(20, 50, name, domain=3), Range(0, 99, "other"))
     known: dict[str, Any] = {"domains": {(PID, 3): "MPI"}, "without": {Fact.MPI_CALLS}}
-    with opened(*rows, **known) as profile:
-        (row,) = profile.report("mpi_event_sum").rows()
+    row = only("mpi_event_sum", *rows, **known)
     assert (row["source"], row["name"], row["call_count"], row["mpi_sum_ns"]) == (source, name, 2, 40)
 
 

@@ -16,9 +16,9 @@ from small_store import (
     Range,
     Row,
     answers,
+    asked,
     by_hand,
     cells,
-    opened,
 )
 
 from nsysconv.api import Slice
@@ -219,8 +219,7 @@ def test_without_ranges_and_operators_work_of_the_cpu_is_not_recorded() -> None:
 
 def test_clocks_that_disagree_leave_steps_as_annotated_and_no_classes() -> None:
     rows = (step(1, 0, 100), Call(10, 20, 1), Kernel(9 * 10**9, 10**10, 1))
-    with opened(*rows) as profile:
-        report = profile.report("steps")
+    report = asked("steps", *rows)
     (row,) = report.rows()
     assert (row["start_ns"], row["dur_ns"]) == (0, 100)
     assert {row[f"{name}_ns"] for name in CLASSES} == {None}
@@ -293,6 +292,5 @@ def test_what_is_asked_for_as_steps_and_is_not_there_is_a_note(
     asked: dict[str, Any], text: str | None
 ) -> None:
     rows = Range(0, 10, "epoch 1"), Range(10, 20, "epoch 2"), Kernel(0, 40)
-    with opened(*rows) as profile:
-        notes = profile.report("kernels", **asked).notes
+    notes = asked("kernels", *rows, **asked).notes
     assert [note.text for note in notes if note.slug == "steps-not-found"] == [text] * bool(text)

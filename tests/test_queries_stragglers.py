@@ -10,10 +10,9 @@ import pytest
 from conftest import examples
 from hypothesis import given
 from hypothesis import strategies as st
-from small_store import Collective, Kernel, MpiCall, Range, Row, cells, opened, write
+from small_store import Collective, Kernel, MpiCall, Range, Row, cells, write
 
 from nsysconv import api
-from nsysconv.errors import NotRecorded
 from nsysconv.facts import Fact
 from nsysconv.report import Report
 from nsysconv.timeline.collective_messages import operation
@@ -307,11 +306,6 @@ def test_a_slice_keeps_collectives_that_one_rank_has_in_it() -> None:
 def test_a_rank_alone_is_not_late() -> None:
     found = cells("stragglers collective_count late_sum_ns alone_count", *reduces((0, 10)), ranks={1: 0})
     assert found == [(0, None, 1)]
-
-
-def test_profile_without_kernels_and_mpi_is_not_recorded() -> None:
-    with opened(holds=set()) as profile, pytest.raises(NotRecorded):
-        profile.report("stragglers")
 
 
 @pytest.mark.parametrize(("name", "what"), [

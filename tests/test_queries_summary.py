@@ -18,7 +18,7 @@ from conftest import (
     real,
 )
 from one_answer import EXAMPLES
-from small_store import Call, Kernel, Memcpy, Memset, Overhead, Range, Total, answers, opened
+from small_store import Call, Kernel, Memcpy, Memset, Overhead, Range, Total, answers, asked
 
 from nsysconv import api
 from nsysconv.codes import TIME_CLASS_COLUMNS
@@ -185,19 +185,17 @@ def test_totals_have_no_account() -> None:
 
 def test_totals_of_copies_and_migrations_are_said() -> None:
     """Sizes are not recorded, times are."""
-    with opened(
-        Total("kernel", 3, 60, name="add"), Total("memcpy", 1, 5000, direction="HtoD"),
+    (said,) = asked(
+        "summary", Total("kernel", 3, 60, name="add"), Total("memcpy", 1, 5000, direction="HtoD"),
         Total("memcpy", 2, 700, direction="DtoH"), Total("unified_memory", 2, 9000),
         holds={Fact.KERNEL_TOTALS, Fact.MEMORY_TOTALS, Fact.UNIFIED_MEMORY_TOTALS},
-    ) as profile:  # fmt: skip
-        (said,) = profile.report("summary").texts
+    ).texts  # fmt: skip
     assert said.lines[2] == "kernels 60 ns (3); HtoD 5.00 µs; DtoH 700 ns; page migrations 9.00 µs"
 
 
 def test_a_bar_has_a_sign_for_each_class() -> None:
     """Cells of 60 for 160 ns: 20 before are 7.5, 70 of computation end at 90, that is at cell 34."""
-    with opened(*EXAMPLE, recording_start_ns=0, recording_ns=160) as profile:
-        (said,) = profile.report("summary").texts
+    (said,) = asked("summary", *EXAMPLE, recording_start_ns=0, recording_ns=160).texts
     bar = said.lines[2]
     assert len(bar) == 60
     ends = [round(60 * moment / 160) for moment in (20, 90, 110, 130)]
@@ -209,8 +207,7 @@ def test_a_bar_has_a_sign_for_each_class() -> None:
 def test_of_many_devices_three_are_said() -> None:
     """Busy for 10 to 80 of 100: the least, the fourth (the lower middle) and the most."""
     kernels = [Kernel(0, 10 * (i + 1), device=i) for i in range(8)]
-    with opened(*kernels, Range(0, 100, "all")) as profile:
-        report = profile.report("summary")
+    report = asked("summary", *kernels, Range(0, 100, "all"))
     (said,) = report.texts
     named = [line for line in said.lines if " busy for " in line]
     assert [line[31:] for line in named] == [
@@ -222,8 +219,7 @@ def test_of_many_devices_three_are_said() -> None:
 
 
 def test_of_devices_that_are_equally_busy_three_are_said() -> None:
-    with opened(*(Kernel(0, 50, device=i) for i in range(5)), Range(0, 100, "all")) as profile:
-        (said,) = profile.report("summary").texts
+    (said,) = asked("summary", *(Kernel(0, 50, device=i) for i in range(5)), Range(0, 100, "all")).texts
     named = [re.search(r"\w+ ?\w*: GPU \d", line) for line in said.lines if " busy for " in line]
     found = [match[0] for match in named if match]
     assert found == ["least busy: GPU 0", "median: GPU 2", "most busy: GPU 4"]
@@ -232,14 +228,12 @@ def test_of_devices_that_are_equally_busy_three_are_said() -> None:
 def test_of_several_devices_the_largest_of_each_is_said() -> None:
     """The longest kernel is on device 0, the longest gap, of 60, on device 1."""
     rows = (Kernel(0, 80), Kernel(90, 100), Kernel(0, 20, device=1), Kernel(80, 100, device=1))
-    with opened(*rows) as profile:
-        (said,) = profile.report("summary").texts
+    (said,) = asked("summary", *rows).texts
     assert said.lines[-1] == "largest on one: kernel kernel 90 ns, gap 60 ns"
 
 
 def test_a_recording_of_one_moment() -> None:
-    with opened(Kernel(5, 5)) as profile:
-        (said,) = profile.report("summary").texts
+    (said,) = asked("summary", Kernel(5, 5)).texts
     assert said.lines[1].startswith("All recorded events have the same timestamp")
 
 
@@ -248,8 +242,7 @@ def test_figures_lose_the_count_of_kernels_before_rates() -> None:
         Memcpy(0, 11_310_000, direction=direction, bytes=123_456_789) for direction in ("HtoD", "DtoH")
     ]
     long = [Call(0, 123_456_789), Kernel(0, 123_456_789, stream=8)]
-    with opened(*copies, *long) as profile:
-        (said,) = profile.report("summary").texts
+    (said,) = asked("summary", *copies, *long).texts
     (line,) = (line for line in said.lines if "HtoD" in line and line.startswith("API calls"))
     assert line == (
         "API calls 123.46 ms; kernels 123.46 ms; "

@@ -11,10 +11,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.testing import assert_equal
-from small_store import TID, Call, Kernel, Memcpy, Operator, Range, Row, answers, opened
+from small_store import TID, Call, Kernel, Memcpy, Operator, Range, Row, answers, asked, opened
 
 from nsysconv.api import Slice
-from nsysconv.errors import UsageError
 from nsysconv.queries import event_lanes
 from nsysconv.queries.timeline_tiles import FACTOR, MOST_ROWS
 from nsysconv.timeline import arrays
@@ -113,23 +112,15 @@ def test_a_limit_leaves_the_widest_tiles(limit: int, shown: int) -> None:
 
 def test_of_the_widest_tiles_a_limit_leaves_the_first() -> None:
     rows = [Kernel(i, i + 1) for i in range(16)]
-    with opened(*rows) as profile:
-        part = profile.report("timeline_tiles:bins=16", limit=3)
+    part = asked("timeline_tiles:bins=16", *rows, limit=3)
     assert [row["start_ns"] for row in part.rows()] == [0, 1, 2]
 
 
 def test_what_no_row_has_room_for_is_a_note() -> None:
     rows = [Kernel(0, 10, stream=1) for _ in range(MOST_ROWS + 3)]
-    with opened(*rows) as profile:
-        report = profile.report("timeline_tiles:bins=1")
+    report = asked("timeline_tiles:bins=1", *rows)
     assert {note.slug: note.count for note in report.notes}["deep-events"] == 3
     assert sum(row["event_count"] for row in report.rows()) == MOST_ROWS
-
-
-@pytest.mark.parametrize("asked", ["bins=0", "bins=2000000", "levels=0"])
-def test_numbers_out_of_range_are_an_error(asked: str) -> None:
-    with opened(Kernel(0, 1)) as profile, pytest.raises(UsageError, match=asked):
-        profile.report(f"timeline_tiles:{asked}")
 
 
 EVENTS = st.lists(

@@ -20,6 +20,7 @@ from small_store import (
     Row,
     Total,
     answers,
+    asked,
     opened,
 )
 
@@ -395,8 +396,7 @@ def test_tables_of_several_kinds_say_which_of_them_is_not_recorded(
     rows = [row for fact, row in ((Fact.API_TOTALS, calls), (Fact.KERNEL_TOTALS, ALL_KINDS[0]),
             (Fact.KERNEL_TOTALS, ALL_KINDS[1]), (Fact.MEMORY_TOTALS, ALL_KINDS[2]))
             if fact in holds]  # fmt: skip
-    with opened(*rows, holds=holds) as profile:
-        found = profile.report(report)
+    found = asked(report, *rows, holds=holds)
     assert sorted(row["operation"] for row in found.rows()) == operations
     texts = [note.text for note in found.notes if note.slug == "activities-partial"]
     assert texts == ([f"{missing} not recorded and have no rows"] if missing else [])

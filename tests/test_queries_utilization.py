@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from small_store import Call, Graph, Kernel, Memcpy, Migration, Range, Row, answers, opened
+from small_store import Call, Graph, Kernel, Memcpy, Migration, Range, Row, answers, asked, opened
 
-from nsysconv.errors import NotRecorded, UsageError
-from nsysconv.facts import Fact
+from nsysconv.errors import UsageError
 from nsysconv.store.read import Profile
 
 FIGURES = ("gpu_utilization_pct", "est_sm_efficiency_pct", "est_achieved_occupancy_pct")
@@ -161,8 +160,7 @@ def test_a_slice_takes_whole_kernels() -> None:
 
 def rounded(*rows: Row, gpu: dict[str, Any]) -> tuple[float | None, list[tuple[str, int]]]:
     """The occupancy, and the notes that tell what it is made of."""
-    with opened(*rows, gpus={0: gpu}) as profile:
-        report = profile.report("gpu_utilization")
+    report = asked("gpu_utilization", *rows, gpus={0: gpu})
     (row,) = report.rows()
     slugs = [(n.slug, n.count) for n in report.notes if n.slug.startswith("occupancy")]
     return row["est_achieved_occupancy_pct"], slugs
@@ -246,11 +244,6 @@ def test_rows_by_something_else() -> None:
             profile.report("gpu_utilization", by="rank")
         with pytest.raises(UsageError, match="none of these reports has rows by step"):
             profile.report("transfers", by="step")
-
-
-def test_without_kernels_it_is_not_recorded() -> None:
-    with pytest.raises(NotRecorded):
-        answers("gpu_utilization", Call(0, 10), without=(Fact.KERNELS,))
 
 
 def test_devices_are_looked_up_once_for_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:

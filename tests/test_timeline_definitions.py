@@ -17,6 +17,7 @@ from small_store import (
     Row,
     Sync,
     answers,
+    asked,
     by_hand,
     cells,
     opened,
@@ -135,15 +136,13 @@ def test_gaps(ask: str, rows: tuple[Row, ...], expected: list[Any], options: Any
 
 
 def test_a_graph_interval_is_named_under_kernels_and_transfers() -> None:
-    with opened(Graph(10, 30), Memcpy(40, 45)) as profile:
-        for name in ("kernels", "transfers"):
-            slugs = [note.slug for note in profile.report(name).notes]
-            assert slugs == ["graph-intervals"]
+    for name in ("kernels", "transfers"):
+        slugs = [note.slug for note in asked(name, Graph(10, 30), Memcpy(40, 45)).notes]
+        assert slugs == ["graph-intervals"]
 
 
 def test_an_operation_without_time_is_noted() -> None:
-    with opened(*UNTIMED) as profile:
-        notes = {note.slug: note.count for note in profile.report("overview").notes}
+    notes = {note.slug: note.count for note in asked("overview", *UNTIMED).notes}
     assert notes["no-time"] == 1
 
 
@@ -291,8 +290,7 @@ def test_clocks_disagree_where_even_the_smallest_wait_exceeds_a_second() -> None
 def test_clocks_agree_where_one_wait_is_no_longer_than_a_second() -> None:
     rows = (Kernel(SECOND + 100, SECOND + 110, 1), Kernel(3 * SECOND, 3 * SECOND + 10, 2),
             Call(100, 110, 1), Call(200, 210, 2))  # fmt: skip
-    with opened(*rows) as profile:
-        assert "clocks-disagree" not in {n.slug for n in profile.report("idle_gaps").notes}
+    assert "clocks-disagree" not in {n.slug for n in asked("idle_gaps", *rows).notes}
 
 
 @pytest.mark.parametrize(("direction", "name", "late", "disagree"), [
@@ -306,8 +304,7 @@ def test_clocks_disagree_where_a_synchronous_copy_ends_long_after_its_call(
 ) -> None:
     rows = (Kernel(10, 20), Memcpy(120, 200 + late, 1, direction=direction),
             Call(100, 200, 1, name=name))  # fmt: skip
-    with opened(*rows) as profile:
-        slugs = {note.slug for note in profile.report("idle_gaps").notes}
+    slugs = {note.slug for note in asked("idle_gaps", *rows).notes}
     assert ("clocks-disagree" in slugs) == disagree
 
 
@@ -338,8 +335,7 @@ def test_streams_of_two_processes_are_told_apart() -> None:
 
 def test_gaps_come_longest_first_and_a_limit_shortens_the_list_only() -> None:
     rows = (Kernel(0, 10), Kernel(20, 30), Kernel(60, 70), Kernel(80, 90))
-    with opened(*rows) as profile:
-        report = profile.report("idle_gaps", limit=2)
+    report = asked("idle_gaps", *rows, limit=2)
     assert [(r["start_ns"], r["dur_ns"]) for r in report.rows()] == [(30, 30), (10, 10)]
     assert report.row_count == 3
 
@@ -400,8 +396,7 @@ def test_the_profilers_share_of_a_host_part_is_nobodys_without_a_thread_too() ->
 
 def test_calls_without_a_thread_do_not_cross() -> None:
     rows = (Call(0, 100, 1), Call(50, 150, 2))
-    with opened(*nowhere(*rows), **NO_THREADS) as profile:
-        report = profile.report("api_vs_kernel")
+    report = asked("api_vs_kernel", *nowhere(*rows), **NO_THREADS)
     assert [note.slug for note in report.notes] == []
     assert [row["api_sum_ns"] for row in report.rows()] == [100 + 100]
 

@@ -135,8 +135,7 @@ def test_the_call_during_which_work_was_queued(name: str, until: int, said: str)
     rows = [Call(0, 2, 1), Kernel(5, 20, 1), Call(20, 25, 2), Call(25, until, 3, name=name),
             Kernel(85, 100, 2)]  # fmt: skip
     rows = [row._replace(start=1000 * row.start, end=1000 * row.end) for row in rows]
-    with opened(*rows) as profile:
-        found = {row["rule"]: row["finding"] for row in profile.report("findings").rows()}
+    found = {row["rule"]: row["finding"] for row in answers("findings", *rows)}
     assert found["queue_wait"].endswith(f" before operations of stream 7{said}.")
 
 

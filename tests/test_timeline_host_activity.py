@@ -19,7 +19,6 @@ from small_store import (
     answers,
     by_hand,
     cells,
-    opened,
 )
 
 from nsysconv.facts import Fact
@@ -187,8 +186,7 @@ def said(*rows: Row, without: frozenset[Fact] = frozenset()) -> dict[str, tuple[
         row._replace(start=1000 * row.start, end=None if row.end is None else 1000 * row.end)
         for row in (*GAP, *rows)
     ]
-    with opened(*every, without=without) as profile:
-        found = profile.report("findings").rows()
+    found = answers("findings", *every, without=without)
     return {row["rule"]: (row["finding"], row["advice"]) for row in found}
 
 
@@ -256,8 +254,7 @@ def test_start_up_says_what_the_first_launching_thread_did() -> None:
     )  # fmt: skip
     every = [row._replace(start=1000 * row.start, end=None if row.end is None else 1000 * row.end)
              for row in rows]  # fmt: skip
-    with opened(*every) as profile:
-        found = {row["rule"]: row["finding"] for row in profile.report("findings").rows()}
+    found = {row["rule"]: row["finding"] for row in answers("findings", *every)}
     assert found["start_up"] == (
         "905.00 µs passed before the first launch returned, 899.00 µs of it outside API calls "
         "(700.00 µs in read)."

@@ -13,7 +13,19 @@ from typing import Any
 import pytest
 from conftest import REAL, few, real
 from diff_workloads import SOURCES, training
-from small_store import Call, Kernel, Memcpy, Memory, Memset, Migration, Range, Row, opened
+from small_store import (
+    Call,
+    Kernel,
+    Memcpy,
+    Memory,
+    Memset,
+    Migration,
+    Range,
+    Row,
+    answers,
+    only,
+    opened,
+)
 from workload import Events
 from write_rocpd import write_rocpd
 
@@ -192,9 +204,8 @@ def test_most_operations_may_be_early_unless_the_clock_drifts() -> None:
     calls = [Call(5 * S + n, 5 * S + n + 1, 10 + n) for n in (40, 50, 60, 70)]
     early = [Kernel(S + n, S + n + 5, 10 + n) for n in (40, 50, 60, 70)]
     assert found(*rows, *calls, *early) == {"ops-before-launch": (4, 6, "kernel:3")}
-    with opened(*rows, *calls, *early) as profile:
-        (row,) = profile.report("overview").rows()
-        assert row["window_ns"] == 30
+    row = only("overview", *rows, *calls, *early)
+    assert row["window_ns"] == 30
     drifting = [Call(5 * S, 5 * S + 1, 9), Kernel(4 * S + S // 2, 4 * S + S // 2 + 5, 9)]
     assert found(*rows, *calls, *early, *drifting) == {}
 
@@ -203,9 +214,8 @@ def test_a_call_that_is_not_believed_says_nothing_of_its_operation() -> None:
     rows = launched((S, S + 5), (S + 20, S + 30), (S + 40, S + 50), (S + 60, S + 70))
     rows[4] = rows[4]._replace(start=70_000 * S, end=70_000 * S + 5)
     assert found(*rows) == {"events-outside": (1, 8, "api_call:3")}
-    with opened(*rows) as profile:
-        (row,) = profile.report("overview").rows()
-        assert row["busy_ns"] == 35
+    row = only("overview", *rows)
+    assert row["busy_ns"] == 35
 
 
 def test_where_all_are_early_it_is_the_clocks() -> None:
@@ -259,9 +269,8 @@ def test_operations_far_behind_their_calls_and_all_else() -> None:
     copied_by = Call(2 * MS + 400, 2 * MS + 500, 50, name="cudaMemcpyAsync")
     copy = copied_by, Memcpy(2 * MS + 500, 2 * MS + 600, 50)
     assert found(*calls, *copy, *late) == {"events-outside": (20, 42, "kernel:1")}
-    with opened(*calls, *copy, *late) as profile:
-        (row,) = profile.report("overview").rows()
-        assert (row["kernel_sum_ns"], row["window_ns"]) == (0, 100)
+    row = only("overview", *calls, *copy, *late)
+    assert (row["kernel_sum_ns"], row["window_ns"]) == (0, 100)
     # Work without calls may be another program's; and it may have waited for what the host did meanwhile,
     # or the GPU.
     assert found(*calls[11:], *copy, *late) == {}
@@ -273,9 +282,8 @@ def test_an_operation_that_ends_long_after_all_else() -> None:
     """Nothing follows it on its stream. No session is known, and no other of its name is like it."""
     rows = launched((100, 200), (300, 400), (500, 600), (700, 2 * S))
     assert found(*rows) == {"events-outside": (1, 8, "kernel:4")}
-    with opened(*rows) as profile:
-        (row,) = profile.report("overview").rows()
-        assert row["window_ns"] == 500
+    row = only("overview", *rows)
+    assert row["window_ns"] == 500
     assert found(*rows[:6], *launched((700, S // 2))) == {}
     assert found(*(row for row in rows if isinstance(row, Kernel)), without={Fact.API_CALLS}) == {}
     # The host waited for it, or it is the only one of its name.
@@ -286,9 +294,8 @@ def test_an_operation_that_ends_long_after_all_else() -> None:
 def test_what_lies_outside_makes_no_time() -> None:
     rows = launched((MS, MS + 100_000), (2 * MS, 2 * MS + 100_000))
     session = {"recording_start_ns": 0, "recording_ns": 3 * MS}
-    with opened(*rows, Range(68_400 * S, 68_400 * S + 5, "a"), **session) as profile:
-        (row,) = profile.report("summary").rows()
-        assert row["after_ns"] == 3 * MS - 2 * MS - 100_000
+    row = only("summary", *rows, Range(68_400 * S, 68_400 * S + 5, "a"), **session)
+    assert row["after_ns"] == 3 * MS - 2 * MS - 100_000
 
 
 # -- left over
@@ -402,9 +409,8 @@ def test_idle_time_behind_a_launch_without_work_has_no_cause(work: list[Row]) ->
         Call(500, 9_000, 9, name="cudaFree"),
         *work,
     ]
-    with opened(*rows) as profile:
-        rules = {row["rule"] for row in profile.report("findings").rows() if row["value"]}
-        assert "tear_down" not in rules
+    rules = {row["rule"] for row in answers("findings", *rows) if row["value"]}
+    assert "tear_down" not in rules
 
 
 @pytest.mark.parametrize("work", [[], [Kernel(None, None, 8)]], ids=["lost", "without a time"])
@@ -420,8 +426,7 @@ def test_idle_time_behind_a_launch_without_work_is_not_to_be_saved(work: list[Ro
     ]  # fmt: skip
     saved = {"sync_each_kernel": 100 + 50, "launch_bound": 90 + 5 + 50, "allocation": 10}
     asked = ":".join(("findings", *(f"{rule}=0" for rule in saved)))
-    with opened(*rows) as profile:
-        found = {row["rule"]: row["saving_ns"] for row in profile.report(asked).rows()}
+    found = {row["rule"]: row["saving_ns"] for row in answers(asked, *rows)}
     assert {rule: found[rule] for rule in saved} == saved
 
 

@@ -37,6 +37,8 @@ from small_store import (
     Overhead,
     Range,
     Row,
+    answers,
+    only,
     opened,
 )
 
@@ -580,9 +582,8 @@ def test_owners_of_random_profiles(seed: int) -> None:
     for op in slow.ops:
         call = slow.owner(op)
         expected[(call.layer, call.name) if call else (None, "[no API call]")] += 1
-    with opened(*choice.rows) as profile:
-        found = {(row["layer"], row["name"]): row["gpu_op_count"]
-                 for row in profile.report("api_vs_kernel").rows()}  # fmt: skip
+    found = {(row["layer"], row["name"]): row["gpu_op_count"]
+             for row in answers("api_vs_kernel", *choice.rows)}  # fmt: skip
     assert {key: count for key, count in found.items() if count} == dict(expected)
 
 
@@ -596,23 +597,20 @@ def test_api_time_of_random_calls(rows: list[tuple[tuple[int, int], int]]) -> No
         mine = [(call.start or 0, call.end or 0) for call in made if call.tid == tid]
         expected += sum(end - start for (start, end), outer in
                         zip(mine, outermost(mine), strict=True) if outer)  # fmt: skip
-    with opened(*made) as profile:
-        (row,) = profile.report("processes").rows()
+    row = only("processes", *made)
     assert row["api_sum_ns"] == expected
 
 
 def test_of_many_operations_of_a_call_the_first_with_a_time_tells_the_wait() -> None:
     kernels = (Kernel(start, start + 5, 7) for start in range(30, 90, 10))
-    with opened(Call(10, 20, 7), Kernel(None, None, 7), *kernels) as profile:
-        (row,) = profile.report("api_vs_kernel").rows()
+    row = only("api_vs_kernel", Call(10, 20, 7), Kernel(None, None, 7), *kernels)
     assert (row["launch_latency_avg_ns"], row["queue_avg_ns"]) == (30 - 10, 30 - 20)
 
 
 def test_the_host_parts_of_more_gaps_than_are_looked_at_at_once_add_up() -> None:
     # Each gap is from 10 after a hundred to the next one; its host part ends 20 before that.
     rows = ((Call(100 * i - 20, 100 * i, i), Kernel(100 * i, 100 * i + 10, i)) for i in range(1, 6))
-    with opened(Kernel(0, 10), *(row for pair in rows for row in pair)) as profile:
-        (row,) = profile.report("idle_host").rows()
+    row = only("idle_host", Kernel(0, 10), *(row for pair in rows for row in pair))
     assert (row["name"], row["gap_count"], row["host_sum_ns"]) == ("[nothing recorded]", 5, 5 * 70)
 
 
@@ -667,8 +665,7 @@ def test_steps_of_random_profiles(seed: int) -> None:
         for name, moments, start in parts:
             spent = Counter(slow.class_at(pid, t) for t in moments)
             expected.append((pid, name, start, len(moments), *(spent[one] for one in STEP_CLASSES)))
-    with opened(*choice.rows, recording_ns=LAST) as profile:
-        rows = profile.report("steps").rows()
+    rows = answers("steps", *choice.rows, recording_ns=LAST)
     assert sorted((row["pid"], row["step"], row["start_ns"], row["dur_ns"],
                    *(row[f"{one}_ns"] for one in STEP_CLASSES)) for row in rows) == sorted(
         expected)  # fmt: skip

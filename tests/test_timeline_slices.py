@@ -26,6 +26,7 @@ from small_store import (
     Row,
     Sync,
     Total,
+    asked,
     by_hand,
     cell,
     cells,
@@ -100,10 +101,9 @@ def window(*rows: Row, **part: Any) -> tuple[int, int, int, int]:
 
 def described(*rows: Row, **part: Any) -> dict[str, Any]:
     """How a report states the slice."""
-    with opened(*rows) as profile:
-        stated = profile.report("overview", slice=Slice(**part)).slice
-        assert stated is not None
-        return dict(stated)
+    stated = asked("overview", *rows, part=Slice(**part)).slice
+    assert stated is not None
+    return dict(stated)
 
 
 def refused(*rows: Row, report: str = "overview", options: Any = None, **part: Any) -> UsageError:
@@ -251,8 +251,7 @@ def test_a_time_that_holds_nothing_is_refused(time: Any) -> None:
 
 def cut_notes(*rows: Row, report: str = "overview", **part: Any) -> list[str]:
     """What is said of a slice that goes beyond the recording."""
-    with opened(*rows) as profile:
-        notes = profile.report(report, slice=Slice(**part)).notes
+    notes = asked(report, *rows, part=Slice(**part)).notes
     return [note.text.partition(": ")[2] for note in notes if note.slug == "slice-beyond-recording"]
 
 
@@ -274,8 +273,7 @@ def test_a_time_beyond_the_recording_is_cut_to_it(time: Any, expected: Any, note
 
 def test_the_time_of_a_session_is_recorded_though_nothing_ran() -> None:
     session = {"recording_start_ns": 0, "recording_ns": 400}
-    with opened(*EXAMPLE, **session) as profile:
-        notes = profile.report("overview", slice=Slice((330, 500))).notes
+    notes = asked("overview", *EXAMPLE, **session, part=Slice((330, 500))).notes
     assert [note.slug for note in notes] == ["slice-beyond-recording"]
     assert window(*EXAMPLE, options=session, time=(330, 500)) == (330, 70, 0, 70)
 
@@ -624,8 +622,7 @@ def test_operations_without_a_call_are_of_no_thread_and_counted() -> None:
 def test_notes_count_in_the_slice(part: dict[str, Any], counts: dict[str, int]) -> None:
     rows = (Kernel(10, 20), Kernel(110, 120), Kernel(115, 130), Graph(200, 210), Call(118, 119, 3),
             Kernel(117, 118, 3))  # fmt: skip
-    with opened(*rows) as profile:
-        notes = profile.report("api_vs_kernel", slice=Slice(**part)).notes
+    notes = asked("api_vs_kernel", *rows, part=Slice(**part)).notes
     assert {note.slug: note.count for note in notes} == counts
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import REAL, real
-from small_store import Call, Kernel, Memcpy, Operator, Range, Row, cell, opened
+from small_store import Call, Kernel, Memcpy, Operator, Range, Row, answers, cell, opened
 
 from nsysconv import api
 from nsysconv.api import Slice
@@ -103,8 +103,7 @@ BY_KERNEL = StepRule(kernel="^end$")
 
 
 def reported(*rows: Row, **options: Any) -> list[dict[str, Any]]:
-    with opened(*rows) as profile:
-        return profile.report("steps", **options).rows()
+    return answers("steps", *rows, **options)
 
 
 def test_a_step_ends_with_a_kernel() -> None:
