@@ -80,7 +80,6 @@ def check(profile: api.OpenProfile, name: str) -> None:
         assert held == [] or (held == ["operator"] and others_only)
         return
     assert profile.profile.facts >= needed_facts(module) or profile.profile.facts & module.totals
-    assert report.table is not None
     assert [(f.name, f.type) for f in report.table.schema] == [
         (column.name, TYPES[column.kind]) for column in module.columns]  # fmt: skip
     assert report.row_count == report.table.num_rows

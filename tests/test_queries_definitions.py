@@ -143,8 +143,8 @@ def test_ops_without_a_call_have_a_row_whose_call_figures_are_null() -> None:
     rows = (Call(0, 9, 1), Kernel(10, 20, 0), Memcpy(20, 50, None), Kernel(60, 61, 77))
     row = by_name(*rows)["[no API call]"]
     assert (row["gpu_op_count"], row["kernel_sum_ns"], row["memcpy_sum_ns"]) == (3, 11, 30)
-    assert [row[n] for n in ("layer", "call_count", "api_sum_ns", "launch_latency_avg_ns")] == [
-        None] * 4  # fmt: skip
+    names = ("layer", "call_count", "api_sum_ns", "launch_latency_avg_ns", "queue_count")
+    assert [row[name] for name in names] == [None] * 5
 
 
 def test_ops_of_the_slice_whose_calls_lie_before_it_are_not_lost() -> None:
@@ -276,6 +276,7 @@ def test_bytes_that_were_not_recorded_are_null_and_no_zero() -> None:
 
 GAP = (Kernel(300, 400), Kernel(600, 700, 1), Call(490, 520, 1))
 OUTSIDE = ("outside", "[nothing recorded]")
+WAIT, CONSTRUCT = "acc_wait@solve.c:12", "acc_compute_construct@solve.c:85"
 
 
 def host(*rows: Row, **options: Any) -> dict[tuple[str, str], int]:
@@ -315,6 +316,26 @@ def host(*rows: Row, **options: Any) -> dict[tuple[str, str], int]:
     ("only the launching thread counts", host,
      (Call(400, 480, 2, tid=12), Range(400, 480, "other", tid=12), Range(400, 480, "o", pid=2)),
      {OUTSIDE: 90}),
+    # Directives go after operators and before functions and ranges: each lasts 15 ns longer.
+    ("of each kind of activity the first counts", host,
+     (Range(400, 475, "step"), Operator(400, 460, "solve.py: run", "python_function"),
+      Operator(400, 445, WAIT, "directive"), Operator(400, 430, "aten::mm"),
+      Call(400, 415, 2, name="cuStreamSynchronize", layer="driver")),
+     {("api_call", "cuStreamSynchronize"): 15, ("operator", "aten::mm"): 15, ("directive", WAIT): 15,
+      ("python_function", "solve.py: run"): 15, ("range", "step"): 15, OUTSIDE: 15}),
+    # The construct [380, 480) holds waits [410, 440) and [450, 460), the first a call [415, 435).
+    ("of directives the innermost counts", host,
+     (Operator(380, 480, CONSTRUCT, "directive"), Operator(410, 440, WAIT, "directive"),
+      Operator(450, 460, WAIT, "directive"), Operator(420, 420, "acc_create@solve.c:85", "directive"),
+      Call(415, 435, 2, name="cuStreamSynchronize", layer="driver")),
+     {("api_call", "cuStreamSynchronize"): 20, ("directive", WAIT): 10 + 10,
+      ("directive", CONSTRUCT): 10 + 10 + 20, OUTSIDE: 10}),
+    ("directives of other threads and without a time do not count", host,
+     (Operator(400, 480, WAIT, "directive", 12), Operator(None, None, WAIT, "directive")), {OUTSIDE: 90}),
+    ("the profiler's work inside a directive is nobody's", host,
+     (Operator(400, 490, WAIT, "directive"), Overhead(430, 450)), {("directive", WAIT): 90 - 20}),
+    ("a gap names the directive that its host part was spent in", "idle_gaps during",
+     (*GAP, Operator(390, 495, CONSTRUCT, "directive")), [CONSTRUCT]),
     ("profiler work is no activity", host, (Overhead(410, 430), Range(400, 440, "r")),
      {("range", "r"): 20, OUTSIDE: 50}),
 )
@@ -386,3 +407,17 @@ def test_a_process_without_recorded_calls_has_no_api_time() -> None:
     row = only("processes", Kernel(10, 20), without=(Fact.API_CALLS, Fact.THREADS))
     names = ("thread_count", "api_call_count", "api_sum_ns", "gpu_op_count")
     assert [row[name] for name in names] == [None, None, None, 1]
+
+
+def test_ranges_of_two_domains_are_two_activities() -> None:
+    rows = (
+        Kernel(0, 10, 1), Call(0, 1, 1),
+        Range(20, 120, "read", domain=1), Range(200, 230, "read", domain=2),
+        Call(300, 301, 2), Kernel(310, 320, 2),
+    )  # fmt: skip
+    domains = {(1, 1): "file", (1, 2): "net"}
+    with opened(*rows, domains=domains) as profile:
+        host = {row["name"]: row["host_sum_ns"] for row in profile.report("idle_host").rows()}
+        (gap,) = profile.report("idle_gaps").rows()
+    assert (host["file:read"], host["net:read"]) == (100, 30)
+    assert gap["during"] == "[nothing recorded]"

@@ -80,7 +80,6 @@ def cannot_look(report: Report, rule: str) -> bool:
 def test_an_example_of_the_documentation(lines: str) -> None:
     case = parse(lines)
     row = row_of(ask(case), case.rule)
-    assert row is not None
     times = {"saves": (case.time * 1000, None), "costs": (None, case.time * 1000)}
     assert (row["saving_ns"], row["cost_ns"]) == times.get(case.verb, (None, None))
     assert row["kind"] == {"saves": SAVING, "costs": COST, "warns": RISK}[case.verb]
@@ -607,7 +606,6 @@ def test_advice_fits_what_was_sent(name: str, advice: str, tmp_path: Path) -> No
     write(tmp_path / "job.db", small_store.Operator(0, 5, "aten::mm"), Kernel(0, 100, name="gemm"),
           Kernel(100, 200, name=name))  # fmt: skip
     row = row_of(nsysconv.report_on(tmp_path / "job.db", "findings")[0], "exposed_communication")
-    assert row is not None
     assert row["advice"].startswith(advice)
 
 

@@ -533,7 +533,6 @@ def test_extremes_against_sorting(ranks: list[list[Cell]]) -> None:
         one = of_rank(rank, rows)
         fold = fold or RankAggregator(one, None)
         fold.add(one, {f"r{rank}": RankProfile(f"r{rank}")})
-    assert fold is not None
     found = {(row["name"], row["over_ranks"]): row for row in fold.report(0).rows()}
     told = [row for rows in ranks for row in rows]
     assert {name for name, _ in found} == {row[0] for row in told}
@@ -558,7 +557,6 @@ def test_sums_of_a_job_against_adding(ranks: list[list[Cell]]) -> None:
         one = of_rank(rank, rows)
         job = job or JobAggregator(one)
         job.add(one, {"": RankProfile(f"r{rank}")})
-    assert job is not None
     found = {row["name"]: row for row in job.report(0).rows()}
     told = [(rank, *row) for rank, rows in enumerate(ranks) for row in rows]
     assert found.keys() == {row[1] for row in told}

@@ -102,7 +102,6 @@ OTHERS = (
 @pytest.mark.parametrize("text", SAID)
 def test_steps_and_phases(text: str) -> None:
     said = grammar().read(text)
-    assert said is not None
     assert (said.framework, said.kind, said.phase, said.requests, said.tokens) == SAID[text]
     assert said.is_step == (SAID[text][1] == "step")
 
@@ -110,7 +109,6 @@ def test_steps_and_phases(text: str) -> None:
 @pytest.mark.parametrize("text", LAYERS)
 def test_layers(text: str) -> None:
     said = grammar().read(text)
-    assert said is not None
     assert (said.kind, said.layer, said.number) == ("layer", *LAYERS[text])
 
 
@@ -122,13 +120,11 @@ def test_other_texts_say_nothing(text: str) -> None:
 def test_numbers_of_steps() -> None:
     for text in ("train 12", "[Executor] _forward_step 12: 0 ctx reqs, 0 ctx tokens, 1 gen reqs"):
         said = grammar().read(text)
-        assert said is not None
         assert said.number == 12
 
 
 def test_what_no_program_counts_is_no_number() -> None:
     said = grammar().read(f"step[EXTEND bs=1 toks={'9' * 5000}]")
-    assert said is not None
     assert (said.requests, said.tokens) == (1, None)
 
 

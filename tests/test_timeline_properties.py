@@ -56,9 +56,13 @@ from nsysconv.timeline.arrays import (
     factorize,
     grouped_statistics,
     indices,
+    percent,
     sort_by_group,
     sums,
+    weighted_statistics,
 )
+from nsysconv.timeline.boxes import ONE, OTHER, Boxes, boxes, busy_alone
+from nsysconv.timeline.clock_offsets import _median
 from nsysconv.timeline.events import EVENT_KINDS
 from nsysconv.timeline.idle import IDLE_KINDS
 from nsysconv.timeline.intervals import (
@@ -350,6 +354,37 @@ def test_grouped_statistics(rows: list[tuple[int, int]]) -> None:
                               (found.deviation, expected.deviation)):  # fmt: skip
             wanted = np.nan if value is None else value
             assert float(column[group]) == pytest.approx(wanted, rel=1e-9, abs=1e-9, nan_ok=True)
+
+
+def test_deviations_do_not_depend_on_the_order_of_rows() -> None:
+    values = np.random.default_rng(1).integers(1, 10**9, 200_000)
+    groups = np.arange(len(values)) % 2
+    one = grouped_statistics(groups, values, 2)
+    # The same values as other groups among more, and in another order.
+    other = grouped_statistics(np.append(2 - groups[::-1], [0] * 7), np.append(values[::-1], [5] * 7), 3)
+    assert one.deviation.tolist() == other.deviation[:0:-1].tolist()
+
+
+def test_a_weight_is_how_often_a_value_counts() -> None:
+    values, weights = np.array([7, 1, 5, 5]), np.array([1, 3, 2, 1])
+    one = weighted_statistics(np.array([0, 0, 0, 1]), values, weights, 2)
+    same = grouped_statistics(np.array([0] * 6 + [1]), np.array([7, 1, 1, 1, 5, 5, 5]), 2)
+    assert one.count.tolist() == [3, 1]
+    for name in ("total", "mean", "median", "minimum", "maximum"):
+        assert getattr(one, name).tolist() == getattr(same, name).tolist()
+    assert one.deviation == pytest.approx(same.deviation)
+
+
+@pytest.mark.parametrize("whole", [3, 49, 10**15 + 7, 2**53 + 1])
+def test_a_whole_is_100_percent_and_no_part_is_more(whole: int) -> None:
+    parts = np.array([whole, whole - 1, 1])
+    shares = percent(parts, whole)
+    assert shares[0] == 100
+    assert (shares <= 100).all()
+
+
+def test_the_middle_of_two_clocks_rounds_a_half_up() -> None:
+    assert (_median(np.array([250057, 250058])), _median(np.array([-3, -2]))) == (250058, -2)
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(-(2**55), 2**55)), max_size=9))
@@ -740,3 +775,85 @@ def test_places_and_lengths_by_hand() -> None:
     assert intervals.longest(low, high) == 0
     assert intervals.longest(low, high, np.array([False, True, True])) == 2
     assert intervals.longest(low[:0], high[:0]) is None
+
+
+# -- intervals as few boxes, and when one of two unions is busy alone
+
+
+Pairs = list[tuple[int, int]]
+def boxes_of(pairs: Pairs, most: int) -> Boxes:
+    return boxes(*columns_of(sorted(pairs)), most)
+
+
+def rows_of_boxes(found: Boxes) -> list[tuple[int, ...]]:
+    columns = (found.start, found.end, found.busy, found.count, found.longest)
+    return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
+def test_few_intervals_are_a_box_each() -> None:
+    assert rows_of_boxes(boxes_of([(0, 5), (3, 4), (9, 9)], 3)) == [
+        (0, 5, 5, 1, 0),
+        (3, 4, 1, 1, 1),
+        (9, 9, 0, 1, 2),
+    ]
+
+
+def test_short_ones_that_are_close_together_are_one_box() -> None:
+    """In grains of 8 ns the first two begin in one, the next two in another; the long one stays alone."""
+    found = boxes_of([(0, 1), (3, 5), (8, 9), (14, 15), (20, 60)], 3)
+    assert rows_of_boxes(found) == [(0, 5, 3, 2, 1), (8, 15, 2, 2, 2), (20, 60, 40, 1, 4)]
+
+
+def test_a_short_one_beside_a_long_one_is_not_one_with_it() -> None:
+    """In grains of 4 ns all three begin in the first: the two short ones are a box."""
+    found = boxes_of([(0, 20), (1, 2), (3, 4), (40, 41)], 3)
+    assert rows_of_boxes(found) == [(0, 20, 20, 1, 0), (1, 4, 2, 2, 1), (40, 41, 1, 1, 3)]
+
+
+def test_of_overlapping_ones_busy_is_the_union() -> None:
+    assert rows_of_boxes(boxes_of([(0, 4), (2, 6), (3, 4)], 1)) == [(0, 6, 6, 3, 0)]
+
+
+def test_of_nothing_there_are_no_boxes() -> None:
+    assert rows_of_boxes(boxes_of([], 1)) == []
+
+
+@given(some_intervals, st.integers(1, 8))
+def test_boxes_hold_all_intervals_in_order_and_are_few(pairs: Pairs, most: int) -> None:
+    pairs = sorted(pairs)
+    left = list(enumerate(pairs))
+    found = rows_of_boxes(boxes_of(pairs, most))
+    assert len(found) <= most
+    for start, end, busy, count, place in found:
+        mine, left = left[:count], left[count:]
+        held = [pair for _, pair in mine]
+        assert start == held[0][0]
+        assert end == max(high for _, high in held)
+        assert busy == len(instants(held))
+        assert place in dict(mine)
+        low, high = pairs[place]
+        assert high - low == max(high - low for low, high in held)
+    assert left == []
+
+
+def alone(one: Union, other: Union) -> list[tuple[int, int, int]]:
+    found = busy_alone(one, other)
+    columns = (found.starts, found.ends, found.labels)
+    return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
+def test_times_in_which_one_of_two_is_busy_alone() -> None:
+    one, other = union(*columns_of([(0, 10), (20, 30)])), union(*columns_of([(5, 22), (30, 40)]))
+    assert alone(one, other) == [(0, 5, ONE), (10, 20, OTHER), (22, 30, ONE), (30, 40, OTHER)]
+
+
+@given(some_intervals, some_intervals)
+def test_busy_alone_is_the_difference_of_instants(first: Pairs, second: Pairs) -> None:
+    found = alone(union(*columns_of(first)), union(*columns_of(second)))
+    for label, mine, others in ((ONE, first, second), (OTHER, second, first)):
+        of_label = [(start, end) for start, end, which in found if which == label]
+        assert instants(of_label) == instants(mine) - instants(others)
+    assert all(start < end for start, end, _ in found)
+    # As few as can be: where one ends, the next of its kind does not begin.
+    ends = {(end, label) for _, end, label in found}
+    assert not ends & {(start, label) for start, _, label in found}

@@ -38,7 +38,6 @@ def table(asked: Asked, *rows: Row, rule: StepRule = STEPS, **options: Any) -> d
 
 
 def by_key(found: Samples | None) -> dict[Key, list[int]]:
-    assert found is not None
     assert found.values.dtype == "int64"
     assert len(set(found.keys)) == len(found.keys) == len(found.values)
     return dict(zip(found.keys, found.values.tolist(), strict=True))
@@ -68,7 +67,6 @@ def test_nothing_of_too_few_steps(asked: Asked) -> None:
 def test_steps_without_anything_in_them(asked: Asked) -> None:
     with opened(*many()) as profile:
         found = asked(profile.timeline, STEPS)
-        assert found is not None
         assert found.keys == [] and found.values.shape == (0, MIN_STEPS)
 
 

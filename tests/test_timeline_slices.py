@@ -85,8 +85,7 @@ def kept(*rows: Row, **part: Any) -> dict[str, list[Any]]:
 
 
 def ops(*rows: Row, **part: Any) -> list[int]:
-    found: list[int] = kept(*rows, **part)["ops"]
-    return found
+    return kept(*rows, **part)["ops"]
 
 
 def device(columns: str, *rows: Row, options: dict[str, Any] | None = None, **part: Any) -> Any:
@@ -95,8 +94,7 @@ def device(columns: str, *rows: Row, options: dict[str, Any] | None = None, **pa
 
 
 def window(*rows: Row, **part: Any) -> tuple[int, int, int, int]:
-    found: tuple[int, int, int, int] = device(WINDOW, *rows, **part)
-    return found
+    return device(WINDOW, *rows, **part)
 
 
 def described(*rows: Row, **part: Any) -> dict[str, Any]:
@@ -810,8 +808,6 @@ def in_part(slow: Slow, row: Any, part: Slice) -> bool:
         "[memcpy HtoD]" if isinstance(row, Memcpy) else "[memset]")  # fmt: skip
     if part.time is not None:
         low, high = part.time
-        assert isinstance(low, int)
-        assert isinstance(high, int)
         if row.start is None or not row.start < high:
             return False
         if not (row.end > low or row.start == row.end >= low):

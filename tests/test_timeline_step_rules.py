@@ -174,7 +174,6 @@ def test_kernels_by_step_are_those_that_the_host_launched_in_it() -> None:
                  Kernel(at + 60, at + 70, 2 * i + 2, name="end")]  # fmt: skip
     with opened(*rows) as profile:
         found = kernel_sums(profile.timeline, BY_KERNEL)
-        assert found is not None
         values = dict(zip((name for _, name in found.keys), found.values.tolist(), strict=True))
         assert values["a"] == [10 + i for i in range(1, MIN_STEPS + 1)]
 

@@ -185,7 +185,6 @@ def test_the_account_of_windows_is_the_sum_of_theirs(rows: list[Row], several: l
     """With a slice, and of the whole time line over the windows."""
     parts = runs(instants(several))
     several_at_once = window_of(Union(*(np.array(edge) for edge in zip(*parts, strict=True))))
-    assert several_at_once is not None
     span = TimeSpan(several_at_once.start, several_at_once.end, parts=several_at_once.parts)
     with opened(*rows, *(Range(*each, "w") for each in several)) as profile:
         each = [account(profile.timeline, 0, TimeSpan(*part)) for part in parts]
