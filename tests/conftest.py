@@ -41,6 +41,9 @@ from nsysconv.store.sqlite.virtual_store import open_virtual_store
 from nsysconv.store.write import Imported, Origin, Writer
 from nsysconv.timeline import arrays
 
+# It makes tests, whose comparisons are shown as those of modules of tests.
+pytest.register_assert_rewrite("small_store")
+
 ROOT = Path(__file__).resolve().parent.parent
 FIXTURES = ROOT / "tests" / "fixtures"
 NSYS = FIXTURES / "nsys"

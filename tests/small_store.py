@@ -591,6 +591,16 @@ def by_hand(*cases: tuple[Any, ...]) -> pytest.MarkDecorator:
     )
 
 
+def hand_computed(*cases: tuple[Any, ...], by: Callable[..., Any] = cells) -> Callable[..., None]:
+    """Return a test of cases, as `by_hand` takes them: `by` gives of each what should come back."""
+
+    @by_hand(*cases)
+    def test(ask: Any, rows: Any, expected: Any, options: dict[str, Any]) -> None:
+        assert by(ask, *rows, **options) == expected
+
+    return test
+
+
 def printed(report: str, *rows: Row, **options: Any) -> list[str]:
     """The lines of a report on these rows as CSV, the header first."""
     text = StringIO()

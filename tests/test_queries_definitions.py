@@ -18,8 +18,7 @@ from small_store import (
     Row,
     answers,
     asked,
-    by_hand,
-    cells,
+    hand_computed,
     only,
     opened,
 )
@@ -117,15 +116,13 @@ def test_an_op_that_starts_before_its_call_has_no_latency_and_is_noted() -> None
     assert ("op-before-call", 1) in {(note.slug, note.count) for note in report.notes}
 
 
-@by_hand(
+test_latencies_by_hand = hand_computed(
     ("op that starts as its call returns has no queue time", latencies,
      (Call(0, 10, 1), Kernel(10, 20, 1)), (10, 1, 0)),
     ("calls without gpu work have no latency", latencies, (Call(0, 10, 1),), (None, 0, None)),
     ("an op without time gives no latency", latencies,
      (Call(1, 10, 1), Kernel(None, None, 1), Kernel(50, 60, 9)), (None, 0, None)),
 )
-def test_latencies_by_hand(ask: Any, rows: Any, expected: Any, options: dict[str, Any]) -> None:
-    assert cells(ask, *rows, **options) == expected
 
 
 # -- GPU time by call
@@ -158,7 +155,7 @@ def test_without_links_gpu_figures_are_null() -> None:
     assert (row["call_count"], row["gpu_op_count"], row["kernel_sum_ns"]) == (1, None, None)
 
 
-@by_hand(
+test_gpu_time_by_call_by_hand = hand_computed(
     ("each op has one owner", "api_vs_kernel name kernel_sum_ns",
      (Call(0, 100, 1), Call(10, 90, 1, "driver", name=SIDE), Kernel(50, 60, 1)),
      [("cudaLaunchKernel", 10), (SIDE, 0)]),
@@ -166,8 +163,6 @@ def test_without_links_gpu_figures_are_null() -> None:
      (Call(0, 10, 1), Call(0, 20, 1, pid=2, name="cudaLaunchKernelExC"), Kernel(30, 40, 1, pid=2),
       Kernel(30, 40, 1), Kernel(50, 60, 1)), [("cudaLaunchKernelExC", 1), ("cudaLaunchKernel", 2)]),
 )
-def test_gpu_time_by_call_by_hand(ask: Any, rows: Any, expected: Any, options: dict[str, Any]) -> None:
-    assert cells(ask, *rows, **options) == expected
 
 
 # -- statistics and shares
@@ -240,7 +235,7 @@ def test_statistics_of_sizes() -> None:
     assert [row[name] for name in names] == [4, 3, 1, 9]
 
 
-@by_hand(
+test_transfers_by_hand = hand_computed(
     ("transfers are grouped by direction and both kinds of memory",
      "transfers direction src_kind dst_kind bytes_sum",
      (Memcpy(0, 1, bytes=1), Memcpy(0, 1, bytes=2, src="Pinned"),
@@ -263,8 +258,6 @@ def test_statistics_of_sizes() -> None:
     ("a copy of unknown size is in no bucket of sizes", "transfer_sizes bucket_min_bytes memcpy_count",
      (Memcpy(0, 10, bytes=None), Memcpy(20, 30, bytes=5)), [(None, 1), (0, 1)]),
 )
-def test_transfers_by_hand(ask: Any, rows: Any, expected: Any, options: dict[str, Any]) -> None:
-    assert cells(ask, *rows, **options) == expected
 
 
 def test_bytes_that_were_not_recorded_are_null_and_no_zero() -> None:
@@ -285,7 +278,7 @@ def host(*rows: Row, **options: Any) -> dict[tuple[str, str], int]:
     return {(row["activity"], row["name"]): row["host_sum_ns"] for row in found}
 
 
-@by_hand(
+test_what_the_host_did_by_hand = hand_computed(
     ("host time without activity is outside", host, (), {OUTSIDE: 90}),
     ("the outermost call goes before ranges and before calls inside it", host,
      (Call(380, 420, 2, name="cudaStreamSynchronize"), Call(385, 415, 3, name="cuInner"),
@@ -339,8 +332,6 @@ def host(*rows: Row, **options: Any) -> dict[tuple[str, str], int]:
     ("profiler work is no activity", host, (Overhead(410, 430), Range(400, 440, "r")),
      {("range", "r"): 20, OUTSIDE: 50}),
 )
-def test_what_the_host_did_by_hand(ask: Any, rows: Any, expected: Any, options: dict[str, Any]) -> None:
-    assert cells(ask, *rows, **options) == expected
 
 
 def test_a_gap_counts_once_for_an_activity_of_several_pieces() -> None:

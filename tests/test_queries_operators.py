@@ -29,6 +29,7 @@ from small_store import (
     asked,
     by_hand,
     cells,
+    hand_computed,
     opened,
     picked,
 )
@@ -299,7 +300,7 @@ def test_rows_in_any_order(ask: str, rows: Any, expected: Any, options: Any) -> 
     assert sorted(cells(ask, *rows, **options), key=repr) == sorted(expected, key=repr)
 
 
-@by_hand(
+test_rows_in_their_order = hand_computed(
     # A tree: each row is followed by those inside it, most time first.
     ("by path", "operators:by=path level path device_sum_ns", EXAMPLE, [
         (0, EVALUATE, 220), (1, f"{EVALUATE}/AddmmBackward0", 220),
@@ -325,8 +326,6 @@ def test_rows_in_any_order(ask: str, rows: Any, expected: Any, options: Any) -> 
      (*IN_OPERATOR, Call(5, 6, 2), Kernel(5, 20, 1), Kernel(None, None, 2), Kernel(None, None)),
      [(2, 15, 15, 15), (1, 0, 0, None)]),
 )  # fmt: skip
-def test_rows_in_their_order(ask: str, rows: Any, expected: Any, options: Any) -> None:
-    assert cells(ask, *rows, **options) == expected
 
 
 def test_shapes_that_no_operator_has_are_not_recorded() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from conftest import REAL, real
-from small_store import Call, Kernel, Operator, Range, answers, by_hand, cells, write
+from small_store import Call, Kernel, Operator, Range, answers, hand_computed, write
 
 from nsysconv import Slice, api
 from nsysconv.errors import UsageError
@@ -66,7 +66,7 @@ def test_a_gap_is_named_by_the_group_with_most_time(range_names: str, during: tu
     assert (row["during"], row["during_ns"]) == during
 
 
-@by_hand(
+test_names_of_ranges = hand_computed(
     # Of the ranges of 100, 20 and 30 ns, each of which has a name of its own.
     ("ranges of one group are one row", "ranges path range_count range_sum_ns self_sum_ns", EXAMPLE,
      [("ProfilerStep*", 2, 400 + 300, 700 - 100 - 20 - 30),
@@ -86,8 +86,6 @@ def test_a_gap_is_named_by_the_group_with_most_time(range_names: str, during: tu
      (*IDLE[:4], Operator(100, 150, "aten::div_.Scalar"), Operator(200, 240, "aten::div_.Tensor")),
      [("outside", "[nothing recorded]", 210), ("operator", "aten::div_", 90)]),
 )  # fmt: skip
-def test_names_of_ranges(ask: str, rows: Any, expected: Any, options: Any) -> None:
-    assert cells(ask, *rows, **options) == expected
 
 
 @pytest.mark.parametrize("range_names", ["grouped", "exact"])

@@ -29,8 +29,7 @@ from small_store import (
     Row,
     answers,
     asked,
-    by_hand,
-    cells,
+    hand_computed,
     only,
     opened,
     write,
@@ -300,7 +299,7 @@ def test_ops_without_kind_of_memory_are_noted_and_no_finding(
     assert pairs(rule, *copies) == [(10, 20)]
 
 
-@by_hand(
+test_copies_by_hand = hand_computed(
     ("a copy without a call is no finding", pairs,
      ("cuda_memcpy_async", *called("cudaMemcpyAsync", PAGEABLE), Memcpy(50, 60, 99)), [(10, 20)]),
     ("longest first then in time order and those without a time last",
@@ -313,8 +312,6 @@ def test_ops_without_kind_of_memory_are_noted_and_no_finding(
     ("a finding with one kind of memory needs no note", notes,
      ("cuda_memcpy_async", *called("cudaMemcpyAsync", Memcpy(10, 30, dst=None))), []),
 )
-def test_copies_by_hand(ask: Any, rows: Any, expected: Any, options: dict[str, Any]) -> None:
-    assert cells(ask, *rows, **options) == expected
 
 
 @pytest.mark.parametrize(("rule", "copies", "words"), [
@@ -407,7 +404,7 @@ def test_calls_that_wait_for_a_device_or_stream_are_found() -> None:
     assert found == [(100 * i,) for i in range(len(waiting))]
 
 
-@by_hand(
+test_calls_that_wait_by_hand = hand_computed(
     ("call inside another is not listed", "cuda_api_sync name dur_ns",
      (Call(0, 100, name="cudaDeviceSynchronize"), Call(10, 90, 0, "driver", name="cuCtxSynchronize"),
       Call(200, 250, 0, "driver", name="cuCtxSynchronize")),
@@ -420,8 +417,6 @@ def test_calls_that_wait_for_a_device_or_stream_are_found() -> None:
      ("cuda_api_sync", Call(0, 100, name="cudaDeviceSynchronize"),
       Call(150, 200, name="cudaDeviceSynchronize")), [(0, 100)], {"time": (50, 60)}),
 )
-def test_calls_that_wait_by_hand(ask: Any, rows: Any, expected: Any, options: dict[str, Any]) -> None:
-    assert cells(ask, *rows, **options) == expected
 
 
 # -- gaps
@@ -477,7 +472,7 @@ def test_gap_cut_by_slice_has_no_neighbor_there() -> None:
     ]
 
 
-@by_hand(
+test_gaps_by_hand = hand_computed(
     # 500 ms and a ns less: both are gaps, one is listed.
     ("a gap as long as the threshold is listed", pairs,
      ("gpu_gaps", Kernel(0, MS), Kernel(501 * MS, 502 * MS), Kernel(1002 * MS - 1, 1003 * MS)),
@@ -514,8 +509,6 @@ def test_gap_cut_by_slice_has_no_neighbor_there() -> None:
     ("a process that does nothing in a slice has one gap", gaps,
      (Kernel(0, 10), Kernel(100, 110), Kernel(0, 210, pid=2)), [(20, 70)], {"time": (20, 90)}),
 )
-def test_gaps_by_hand(ask: Any, rows: Any, expected: Any, options: dict[str, Any]) -> None:
-    assert cells(ask, *rows, **options) == expected
 
 
 def test_a_slice_of_a_process_has_no_gaps_of_another() -> None:
@@ -567,7 +560,7 @@ def evidence(*rows: Row, **more: Any) -> tuple[object, ...]:
         "gpu_op_count", "first_table", "first_id", "last_table", "last_id"))  # fmt: skip
 
 
-@by_hand(
+test_low_use_by_hand = hand_computed(
     # The window [0, 1000) in chunks of 250:
     # [0, 250)      all in use
     # [250, 500)    K1 to 300: 50 of 250, 20 %
@@ -602,8 +595,6 @@ def evidence(*rows: Row, **more: Any) -> tuple[object, ...]:
     ("a finding without operations names none", evidence, (Kernel(0, 60), Kernel(300, 310)),
      (0, None, None, None, None), {"time": (0, 200)}),
 )
-def test_low_use_by_hand(ask: Any, rows: Any, expected: Any, options: dict[str, Any]) -> None:
-    assert cells(ask, *rows, **options) == expected
 
 
 # -- against slow, obvious versions

@@ -24,8 +24,7 @@ from small_store import (
     Total,
     answers,
     asked,
-    by_hand,
-    cells,
+    hand_computed,
     opened,
     printed,
     write,
@@ -229,7 +228,7 @@ def test_totals_of_kinds_of_work_are_over_devices() -> None:
     assert spread(found) == [(2, 20, 47)]
 
 
-@by_hand(
+test_over_devices = hand_computed(
     # Mean 20: (100 + 100 + 400) / 2 = 300. Each device has none of its own.
     ("the deviation is that of the operations", "kernels stddev_ns",
      (Kernel(0, 10), Kernel(100, 110), Kernel(0, 40, device=1)), [pytest.approx(300**0.5)]),
@@ -246,8 +245,6 @@ def test_totals_of_kinds_of_work_are_over_devices() -> None:
      (*[Total("memcpy", 1, 10 * (device + 1), direction="HtoD", device=device) for device in (0, 1)],),
      [("HtoD", 2, 30)], {"holds": {Fact.MEMORY_TOTALS}}),
 )  # fmt: skip
-def test_over_devices(ask: str, rows: Any, expected: Any, options: Any) -> None:
-    assert cells(ask, *rows, **options) == expected
 
 
 def test_a_slice_of_one_device_has_no_spread() -> None:
@@ -336,7 +333,7 @@ def test_gaps_split_by_rank_are_those_of_the_rank_s_devices() -> None:
     assert picked(answers("idle_host", *rows, ranks=RANKS, split="rank", holds=set(Fact)), "rank") == []
 
 
-@by_hand(
+test_ranks = hand_computed(
     # Also not where one rank alone ran a kernel: in a run of other ranks it would be another row.
     ("rows over ranks name none", "kernels rank name kernel_sum_ns", TWO_RANKS,
      [(None, "gemm", 41), (None, "log", 5)], {"ranks": RANKS}),
@@ -355,8 +352,6 @@ def test_gaps_split_by_rank_are_those_of_the_rank_s_devices() -> None:
      (Total("kernel", 1, 10, 10, 10, "k", pid=1), Total("kernel", 1, 30, 30, 30, "k", pid=2)),
      [(5, 30), (4, 10)], {"holds": {Fact.KERNEL_TOTALS}, "ranks": RANKS, "split": "rank"}),
 )  # fmt: skip
-def test_ranks(ask: str, rows: Any, expected: Any, options: Any) -> None:
-    assert cells(ask, *rows, **options) == expected
 
 
 # -- findings

@@ -16,7 +16,7 @@ from small_store import (
     Total,
     answers,
     by_hand,
-    cells,
+    hand_computed,
     only,
     printed,
 )
@@ -225,7 +225,7 @@ def test_totals_of_unified_memory() -> None:
         answers("um_sum", *rows, holds=holds)
 
 
-@by_hand(
+test_unified_memory = hand_computed(
     ("unified memory without page faults", "um_sum htod_bytes_sum cpu_fault_count gpu_fault_count",
      (Migration(0, 10, address=PAGE),), [(1000, None, None)], {"without": {Fact.PAGE_FAULTS}}),
     ("unified memory without page faults (2)",
@@ -235,11 +235,9 @@ def test_totals_of_unified_memory() -> None:
      (Migration(0, 200, address=PAGE), Migration(300, 400, address=PAGE, bytes=10),
       Fault(0, None, PAGE), Fault(350, None, PAGE)), [(10, 1)], {"time": (300, 500)}),
 )  # fmt: skip
-def test_unified_memory(ask: str, rows: Any, expected: Any, options: Any) -> None:
-    assert cells(ask, *rows, **options) == expected
 
 
-@by_hand(
+test_unified_memory_as_printed = hand_computed(
     # The first page: 3,000,000 B in 300 ns one way and 1,000,000 B in 100 ns the other. A second is
     # 2,500,000 times 400 ns: 4,000,000 B × 2,500,000. The next moved 1000 B in 7 ns: 1000 B × the
     # whole part of 142,857,142.86.
@@ -271,9 +269,8 @@ def test_unified_memory(ask: str, rows: Any, expected: Any, options: Any) -> Non
       "2,0x44,a.c,7",
       "1,,,",
       "1,0x40,,"]),
+    by=printed,
 )  # fmt: skip
-def test_unified_memory_as_printed(ask: str, rows: Any, expected: Any, options: Any) -> None:
-    assert printed(ask, *rows, **options) == expected
 
 
 # -- names

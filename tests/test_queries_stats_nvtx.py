@@ -24,8 +24,7 @@ from small_store import (
     Total,
     answers,
     asked,
-    by_hand,
-    cells,
+    hand_computed,
     opened,
     printed,
 )
@@ -157,7 +156,7 @@ def written(profile: api.OpenProfile, report: str, format_name: str) -> str:
     return out.getvalue()
 
 
-@by_hand(
+test_sums_by_name = hand_computed(
     ("names say the domain", "nvtx_sum name range_sum_ns",
      (Range(0, 10, "a"), Range(0, 20, "a", domain=1), Range(0, 30, "a", domain=2)),
      [("cuBLAS:a", 30), ("NCCL:a", 20), (":a", 10)], {"domains": {(1, 1): "NCCL", (1, 2): "cuBLAS"}}),
@@ -176,8 +175,6 @@ def written(profile: api.OpenProfile, report: str, format_name: str) -> str:
     ("a slice by name looks at the text", "nvtx_sum name", (Range(0, 10, "a"), Range(20, 40, "ba")),
      [":a"], {"part": api.Slice(name="^a")}),
 )  # fmt: skip
-def test_sums_by_name(ask: str, rows: Any, expected: Any, options: Any) -> None:
-    assert cells(ask, *rows, **options) == expected
 
 
 # -- push/pop ranges one by one
@@ -304,7 +301,7 @@ def test_projection_sum() -> None:
     ]
 
 
-@by_hand(
+test_projections = hand_computed(
     ("the longest of equal projected starts is first", "nvtx_gpu_proj_trace name",
      (Range(0, 10, "a"), Range(20, 30, "b"), Call(5, 6, 1), Call(25, 26, 2), Kernel(50, 60, 1),
       Kernel(50, 80, 2, stream=8)), [":b", ":a"]),
@@ -335,8 +332,6 @@ def test_projection_sum() -> None:
      (Range(0, 100, "a"), Call(20, 30, 1), Call(80, 90, 2), Kernel(40, 50, 1), Kernel(95, 99, 2)),
      [(95, 1)], {"time": (90, 100)}),
 )  # fmt: skip
-def test_projections(ask: str, rows: Any, expected: Any, options: Any) -> None:
-    assert cells(ask, *rows, **options) == expected
 
 
 # -- kernels by range
@@ -365,7 +360,7 @@ def test_kernels_of_ranges_that_cross() -> None:
     assert found == {":a": 10, ":b": 12, ":c": 2}
 
 
-@by_hand(
+test_rows_of_kernels_by_range = hand_computed(
     ("kernels of one range most time first", "nvtx_kern_sum name",
      (Range(0, 100, "a"), Call(10, 11, 1), Call(20, 21, 2), Kernel(200, 210, 1, name="a"),
       Kernel(220, 250, 2, name="b")), ["b", "a"]),
@@ -382,8 +377,6 @@ def test_kernels_of_ranges_that_cross() -> None:
      (Range(0, 50, "a"), Call(1, 2, 1), Call(3, 4, 2), Kernel(100, 110, 1), Kernel(200, 230, 2)),
      [(":a", 1, 30)], {"time": (200, 300)}),
 )  # fmt: skip
-def test_rows_of_kernels_by_range(ask: str, rows: Any, expected: Any, options: Any) -> None:
-    assert cells(ask, *rows, **options) == expected
 
 
 @pytest.mark.parametrize("option", ["base", "mangled"])

@@ -17,8 +17,7 @@ from small_store import (
     Row,
     answers,
     asked,
-    by_hand,
-    cells,
+    hand_computed,
 )
 
 from nsysconv.api import Slice
@@ -129,7 +128,7 @@ def test_a_name_where_no_names_were_recorded() -> None:
         spans(Kernel(0, 10), step_range="x", without=(Fact.RANGES, Fact.OPERATORS))
 
 
-@by_hand(
+test_steps_by_hand = hand_computed(
     # Work launched in step 1 runs until 130: there step 2 begins.
     ("the example of the documentation", spans,
      (*TWO, Call(20, 25, 1), Kernel(30, 130, 1), Call(170, 175, 2), Kernel(180, 200, 2)),
@@ -167,8 +166,6 @@ def test_a_name_where_no_names_were_recorded() -> None:
      (*TWO, step(3, 300, 400), Kernel(20, 60)),
      [("ProfilerStep#1", 50, 50, 10), ("ProfilerStep#2", 100, 50, 0)], {"time": (50, 150)}),
 )
-def test_steps_by_hand(ask: Any, rows: Any, expected: Any, options: dict[str, Any]) -> None:
-    assert cells(ask, *rows, **options) == expected
 
 
 # -- classes
@@ -226,7 +223,7 @@ def test_clocks_that_disagree_leave_steps_as_annotated_and_no_classes() -> None:
     assert "clocks-disagree" in {note.slug for note in report.notes}
 
 
-@by_hand(
+test_classes_by_hand = hand_computed(
     # Kernels 70, copies 30 of which 10 under a kernel, calls 60 of which 40 under those.
     ("the classes of the documentation", classes, (Kernel(10, 80), Memcpy(70, 100), Call(60, 120)),
      {"kernel": 70, "memcpy": 30 - 10, "runtime": 60 - 40, "other": 130 - 110}),
@@ -252,8 +249,6 @@ def test_clocks_that_disagree_leave_steps_as_annotated_and_no_classes() -> None:
     ("clocks that disagree leave gpu time out of the whole", spans,
      (Call(10, 20, 1), Kernel(9 * 10**9, 10**10, 1)), [(WHOLE, 10, 20)]),
 )
-def test_classes_by_hand(ask: Any, rows: Any, expected: Any, options: dict[str, Any]) -> None:
-    assert cells(ask, *rows, **options) == expected
 
 
 @pytest.mark.parametrize("name", [
@@ -279,7 +274,7 @@ def test_names_that_are_no_waits_for_input(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "text"),
+    ("how", "text"),
     [
         ({"step_range": "typo"}, "nothing is per step: no range is called typo"),
         ({"step_kernel": "typo"}, "nothing is per step: fewer than two kernels match 'typo'"),
@@ -289,8 +284,9 @@ def test_names_that_are_no_waits_for_input(name: str) -> None:
     ],
 )
 def test_what_is_asked_for_as_steps_and_is_not_there_is_a_note(
-    asked: dict[str, Any], text: str | None
+    how: dict[str, Any], text: str | None
 ) -> None:
     rows = Range(0, 10, "epoch 1"), Range(10, 20, "epoch 2"), Kernel(0, 40)
-    notes = asked("kernels", *rows, **asked).notes
+    with opened(*rows) as profile:
+        notes = profile.report("kernels", **how).notes
     assert [note.text for note in notes if note.slug == "steps-not-found"] == [text] * bool(text)

@@ -23,8 +23,7 @@ from small_store import (
     Range,
     Row,
     answers,
-    by_hand,
-    cells,
+    hand_computed,
     opened,
     write,
 )
@@ -130,15 +129,13 @@ def test_what_takes_the_same_time_is_listed_from_the_outside() -> None:
     assert [kind for kind, *_ in events(*rows)][:3] == ["range", "operator", "api_call"]
 
 
-@by_hand(
+test_by_hand = hand_computed(
     ("events without a time are left out", events,
      (Kernel(None, None), Kernel(5, 6, name="k"), Call(None, None)), [("kernel", 5, 1, "k")]),
     ("ranges and operators have a sort", "timeline_events sort",
      (Kernel(0, 1), Range(5, 9, "r"), Range(6, 7, "s", kind="start_end"),
       Operator(7, 9, "f", kind="python_function")), [None, "push_pop", "start_end", "python_function"]),
 )
-def test_by_hand(ask: Any, rows: Any, expected: Any, options: dict[str, Any]) -> None:
-    assert cells(ask, *rows, **options) == expected
 
 
 def test_names_of_kernels_are_spelled_as_asked(tmp_path: Path) -> None:

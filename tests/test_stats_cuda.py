@@ -22,8 +22,7 @@ from small_store import (
     Row,
     Total,
     asked,
-    by_hand,
-    cells,
+    hand_computed,
 )
 
 from nsysconv import api
@@ -86,7 +85,7 @@ def test_calls_of_no_length_have_no_share() -> None:
     assert lines("cuda_api_sum", Call(5, 5, name="cudaFree")) == [",0,1,0.0,0.0,0,0,0.0,cudaFree"]
 
 
-@by_hand(
+test_api_calls_as_printed = hand_computed(
     # 10 + 20 + 60 + 100 = 190 of 200, mean 47.5, median (20 + 60) / 2; one call has deviation 0.
     ("statistics of api calls", "cuda_api_sum",
      (*[Call(start, end, name="cudaMalloc") for start, end in FOUR], Call(500, 510, name="cudaFree")),
@@ -105,9 +104,8 @@ def test_calls_of_no_length_have_no_share() -> None:
       Call(5, 7, 2, result=0, name="cudaMalloc_v3020")),
      ["5,2,cudaMalloc,0,2,1,11,20,main",
       "70,20,cudaFree,700,3,1,12,,"], {"threads": {(1, 11): {"name": "main", "priority": 20}}}),
+    by=lines,
 )  # fmt: skip
-def test_api_calls_as_printed(ask: str, rows: Any, expected: Any, options: Any) -> None:
-    assert lines(ask, *rows, **options) == expected
 
 
 # -- kernels
@@ -141,7 +139,7 @@ def test_spellings_of_names(report: str, names: list[str]) -> None:
     assert [line.split(",")[-1] for line in lines(report, *NAMED)] == names
 
 
-@by_hand(
+test_kernels_by_hand = hand_computed(
     ("statistics of kernels", lines,
      ("cuda_gpu_kern_sum", *[Kernel(start, end, name="f(int, int)") for start, end in FOUR],
       Kernel(500, 510, name="g")),
@@ -154,8 +152,6 @@ def test_spellings_of_names(report: str, names: list[str]) -> None:
      ["72.7,40,2,20.0,20.0,10,30,14.1,   1    1    1, 256    1    1,k",
       "18.2,10,1,10.0,10.0,10,10,0.0,97657    1    1, 256    1    1,k", "9.1,5,1,5.0,5.0,5,5,0.0,,,k"]),
 )
-def test_kernels_by_hand(ask: Any, rows: Any, expected: Any, options: dict[str, Any]) -> None:
-    assert cells(ask, *rows, **options) == expected
 
 
 def test_a_range_before_the_name_is_the_innermost_around_the_launch() -> None:
@@ -240,7 +236,7 @@ def test_kernels_and_memory_operations() -> None:
     ]
 
 
-@by_hand(
+test_memory_operations_as_printed = hand_computed(
     # 40, 10, 5 and 2 of 57 ns.
     ("time of memory operations", "cuda_gpu_mem_time_sum", MEMORY,
      ["70.2,40,2,20.0,20.0,10,30,14.1,[CUDA memcpy Host-to-Device]",
@@ -260,9 +256,8 @@ def test_kernels_and_memory_operations() -> None:
      ["60.0,60,1,60.0,60.0,60,60,0.0,CUDA_API,cudaMalloc",
       "30.0,30,1,30.0,30.0,30,30,0.0,CUDA_KERNEL,k",
       "10.0,10,1,10.0,10.0,10,10,0.0,MEMORY_OPER,[CUDA memset]"]),
+    by=lines,
 )  # fmt: skip
-def test_memory_operations_as_printed(ask: str, rows: Any, expected: Any, options: Any) -> None:
-    assert lines(ask, *rows, **options) == expected
 
 
 # -- traces
@@ -304,7 +299,7 @@ EXECUTED = (
 )  # fmt: skip
 
 
-@by_hand(
+test_traces_as_printed = hand_computed(
     # Bytes times how often the duration fits into a second: 1000 × 33333333 = 33333.333 MB/s.
     ("gpu trace", "cuda_gpu_trace",
      (Memcpy(10, 40, 7, bytes=1000, direction="DtoH", src="Device", dst="Pinned"),
@@ -326,9 +321,8 @@ EXECUTED = (
     ("summary of kernels with their calls", "cuda_kern_exec_sum", EXECUTED,
      ["1,11,0,3,2,25.3,30.0,11,35,12.7,13.7,10.0,1,30,14.8,2.5,2.5,0,5,3.5,"
       "12.0,10.0,6,20,7.2,cudaLaunchKernel,k"]),
+    by=lines,
 )  # fmt: skip
-def test_traces_as_printed(ask: str, rows: Any, expected: Any, options: Any) -> None:
-    assert lines(ask, *rows, **options) == expected
 
 
 def test_a_summary_is_by_thread_device_and_function_and_sorted_by_the_mean() -> None:

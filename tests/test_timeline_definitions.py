@@ -20,6 +20,7 @@ from small_store import (
     asked,
     by_hand,
     cells,
+    hand_computed,
     opened,
 )
 
@@ -52,7 +53,7 @@ UNTIMED = (Kernel(None, None), Kernel(100, 150))
 OF_NO_LENGTH = (Kernel(100, 200), Kernel(250, 250), Kernel(300, 400))
 
 
-@by_hand(
+test_overview = hand_computed(
     ("sums count overlaps twice and unions once", "overview kernel_sum_ns kernel_union_ns", PICTURE,
      [(200 + 200 + 300, 300 + 300)]),
     ("busy is the union", "overview window_start_ns window_ns busy_ns", PICTURE, [(100, 900, 300 + 400)]),
@@ -105,8 +106,6 @@ OF_NO_LENGTH = (Kernel(100, 200), Kernel(250, 250), Kernel(300, 400))
     ("operations of no length count and add nothing", "overview kernel_count kernel_sum_ns busy_ns",
      OF_NO_LENGTH, [(3, 200, 200)]),
 )  # fmt: skip
-def test_overview(ask: str, rows: tuple[Row, ...], expected: list[Any], options: Any) -> None:
-    assert cells(ask, *rows, **options) == expected
 
 
 @pytest.mark.parametrize(("kind", "expected"), [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from typing import Any
 
 import pytest
 from conftest import few
@@ -17,8 +16,8 @@ from small_store import (
     Row,
     Switch,
     answers,
-    by_hand,
     cells,
+    hand_computed,
 )
 
 from nsysconv.facts import Fact
@@ -125,7 +124,7 @@ def test_against_a_slow_version(seed: int) -> None:
     assert host(*rows) == slow(rows)
 
 
-@by_hand(
+test_by_hand = hand_computed(
     ("api calls ranges and the profiler come first", host,
      (OsrtCall(0, 2000, "poll"), Call(200, 300, 9, name="cudaMalloc"), Range(400, 600, "load"),
       Overhead(700, 750), *on_cpu(0, 2000)),
@@ -133,8 +132,6 @@ def test_against_a_slow_version(seed: int) -> None:
     ("gaps name the longest of these", cells,
      ("idle_gaps during during_ns", *GAP, OsrtCall(200, 800, "getc"), *on_cpu(0, 1150)), [("getc", 600)]),
 )
-def test_by_hand(ask: Any, rows: Any, expected: Any, options: dict[str, Any]) -> None:
-    assert cells(ask, *rows, **options) == expected
 
 
 # -- samples

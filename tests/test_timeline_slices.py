@@ -27,9 +27,9 @@ from small_store import (
     Sync,
     Total,
     asked,
-    by_hand,
     cell,
     cells,
+    hand_computed,
     opened,
 )
 
@@ -642,7 +642,7 @@ def test_devices_and_streams_that_are_idle_in_the_slice_have_rows() -> None:
     assert cells("overview device_id", *rows, part=Slice((30, 100), devices=(1,))) == [1]
 
 
-@by_hand(
+test_reports_on_a_slice = hand_computed(
     # The call at 70 launches what runs at 120; [60, 90) holds it and nothing that runs.
     ("a call has its latency though its operation is outside",
      "api_vs_kernel call_count gpu_op_count launch_latency_avg_ns", EXAMPLE, [(1, 0, 50)],
@@ -662,8 +662,6 @@ def test_devices_and_streams_that_are_idle_in_the_slice_have_rows() -> None:
      "gpu_utilization step window_start_ns window_ns kernel_graph_union_ns", EXAMPLE,
      [("ProfilerStep#2", 180, 25, 0)], {"part": Slice((180, 205)), "by": "step"}),
 )  # fmt: skip
-def test_reports_on_a_slice(ask: str, rows: tuple[Row, ...], expected: Any, options: Any) -> None:
-    assert cells(ask, *rows, **options) == expected
 
 
 @pytest.mark.parametrize(("part", "did"), [
