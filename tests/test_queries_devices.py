@@ -367,20 +367,20 @@ def test_matrix_cores_do_all_products_of_amd() -> None:
 
 
 def test_a_given_peak_wins_and_notes_say_which_it_is() -> None:
-    def asked(spec: str, **known: Any) -> tuple[Row, dict[str, str]]:
+    def rates(spec: str, **known: Any) -> tuple[Row, dict[str, str]]:
         report = asked(spec, *product("c10::Half"), gpus=gpu(**known))
         (row,) = report.rows()
         return row, {note.slug: note.text for note in report.notes}
 
-    row, notes = asked("operators:rates")
+    row, notes = rates("operators:rates")
     assert row["peak_bytes_pct"] == pytest.approx(100 * (200 * 1e9 * 2 / 100) / 2.039e12)
     assert notes["peak-used"] == (
         "shares are of the peaks of NVIDIA A100-SXM4-80GB: NVIDIA A100, data sheet"
     )
-    row, notes = asked("operators:rates:peak_flop_per_s=20e9:peak_bytes_per_s=1e9")
+    row, notes = rates("operators:rates:peak_flop_per_s=20e9:peak_bytes_per_s=1e9")
     assert (row["peak_kind"], row["peak_flop_pct"]) == ("given", pytest.approx(50))
     assert "peak-used" not in notes and "rate-above-peak" in notes
-    row, notes = asked("operators:rates", name="made up", compute_major=None)
+    row, notes = rates("operators:rates", name="made up", compute_major=None)
     assert (row["peak_flop_pct"], row["peak_bytes_pct"], row["peak_kind"]) == (None, None, None)
     assert notes["peak-unknown"] == "no peak is known for made up, so there are no shares of it"
 

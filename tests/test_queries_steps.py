@@ -18,6 +18,7 @@ from small_store import (
     answers,
     asked,
     hand_computed,
+    opened,
 )
 
 from nsysconv.api import Slice
