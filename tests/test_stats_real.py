@@ -9,7 +9,7 @@ import csv
 import io
 import sqlite3
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
@@ -103,55 +103,47 @@ def memory(path: Path, value: str) -> list[tuple[str, list[int]]]:
 every_real_file = pytest.mark.parametrize("path", few(REAL_FILES, 1), ids=name_of)
 
 
-@real
-@every_real_file
-def test_cuda_api_sum(path: Path) -> None:
+def api_calls(path: Path) -> list[tuple[str, list[int]]]:
+    """Calls in the order of their names' ids, without rows of class 67, which wrap calls and are none."""
     names = strings(path)
-    calls = "CUPTI_ACTIVITY_KIND_RUNTIME"
-    # Rows of class 67 wrap calls and are none: here nsys counts more than we do.
-    rows = select(path, calls, 'nameId, "end" - start, eventClass')
-    found = sorted(
-        grouped((key, dur) for key, dur, kind in rows if kind in (0, 1)).items(),
-        key=lambda item: (-sum(item[1]), item[0]),
-    )
-    text = printed(path, "cuda_api_sum")
-    whole = sum(sum(values) for _, values in found)
-    table = []
-    for key, values in found:
-        name = names[key]
-        shown = name[:-6] if name[-6:].startswith("_v") else name
-        table.append([*time_cells(values, whole), shown])
-    header = ["Time (%)", "Total Time (ns)", "Num Calls", *TIMES, "Name"]
-    assert text == text_of(header, table)
+    rows = select(path, "CUPTI_ACTIVITY_KIND_RUNTIME", 'nameId, "end" - start, eventClass')
+    found = sorted(grouped((key, dur) for key, dur, kind in rows if kind in (0, 1)).items())
+    shown = {key: name[:-6] if name[-6:].startswith("_v") else name for key, name in names.items()}
+    return [(shown[key], values) for key, values in found]
+
+
+Named = tuple[str, list[int]]
+
+
+def by_sum(item: Named) -> Any:
+    return -sum(item[1]), item[0]
+
+
+# What is summed up, in which order, and the header.
+SUMS: dict[str, tuple[Callable[[Path], list[Named]], Callable[[Named], Any], Sequence[str]]] = {
+    "cuda_api_sum": (api_calls, lambda item: -sum(item[1]),
+                     ("Time (%)", "Total Time (ns)", "Num Calls", *TIMES, "Name")),
+    "cuda_gpu_kern_sum": (kernels, lambda item: (-sum(item[1]), len(item[1]), item[0]),
+                          ("Time (%)", "Total Time (ns)", "Instances", *TIMES, "Name")),
+    "cuda_gpu_mem_time_sum": (lambda path: memory(path, '"end" - start'), by_sum,
+                              ("Time (%)", "Total Time (ns)", "Count", *TIMES, "Operation")),
+    "cuda_gpu_mem_size_sum": (lambda path: memory(path, "bytes"), by_sum,
+                              ("Total (MB)", "Count", *SIZES, "Operation")),
+}  # fmt: skip
 
 
 @real
 @every_real_file
-def test_cuda_gpu_kern_sum(path: Path) -> None:
-    text = printed(path, "cuda_gpu_kern_sum")
-    found = sorted(kernels(path), key=lambda item: (-sum(item[1]), len(item[1]), item[0]))
+@pytest.mark.parametrize("report", SUMS)
+def test_sums(report: str, path: Path) -> None:
+    text = printed(path, report)
+    groups, order, header = SUMS[report]
+    found = sorted(groups(path), key=order)
     whole = sum(sum(values) for _, values in found)
-    header = ["Time (%)", "Total Time (ns)", "Instances", *TIMES, "Name"]
-    assert text == text_of(header, [[*time_cells(v, whole), name] for name, v in found])
-
-
-@real
-@every_real_file
-def test_cuda_gpu_mem_time_sum(path: Path) -> None:
-    text = printed(path, "cuda_gpu_mem_time_sum")
-    found = sorted(memory(path, '"end" - start'), key=lambda item: (-sum(item[1]), item[0]))
-    whole = sum(sum(values) for _, values in found)
-    header = ["Time (%)", "Total Time (ns)", "Count", *TIMES, "Operation"]
-    assert text == text_of(header, [[*time_cells(v, whole), name] for name, v in found])
-
-
-@real
-@every_real_file
-def test_cuda_gpu_mem_size_sum(path: Path) -> None:
-    text = printed(path, "cuda_gpu_mem_size_sum")
-    found = sorted(memory(path, "bytes"), key=lambda item: (-sum(item[1]), item[0]))
-    header = ["Total (MB)", "Count", *SIZES, "Operation"]
-    assert text == text_of(header, [[*size_cells(values), name] for name, values in found])
+    assert text == text_of(header, [
+        [*(size_cells(values) if SIZES[0] in header else time_cells(values, whole)), name]
+        for name, values in found
+    ])  # fmt: skip
 
 
 @real
