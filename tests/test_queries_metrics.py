@@ -12,13 +12,12 @@ from conftest import FIXTURES, NSYS
 from golden_cases import run
 from hypothesis import given
 from hypothesis import strategies as st
-from small_store import Kernel, Metric, Row, answers, cells_of, opened, write
+from small_store import Kernel, Metric, Row, answers, opened, picked, write
 from test_render import rendered
 
 import nsysconv
 from nsysconv import api
 from nsysconv.api import html_report
-from nsysconv.errors import NotRecorded
 from nsysconv.queries.metrics import COLUMNS
 
 VALUES = ("sample_count", "value_avg", "value_min", "value_max")
@@ -90,16 +89,6 @@ def test_metrics_of_another_profiler() -> None:
     """Of device 0, 0 and 75 %; see scripts/scenario_cpu_side.py."""
     found = metrics(NSYS / "cpu_side-3.28.1.sqlite")
     assert found[0, "SMs Active [Throughput %]", None, "%"] == (2, 37.5, 0, 75)
-
-
-def test_no_metrics_are_not_recorded() -> None:
-    with api.open(NSYS / "basic-3.25.0.sqlite") as profile, pytest.raises(NotRecorded):
-        profile.report("metrics")
-
-
-def test_keys_identify_rows() -> None:
-    assert [column.name for column in COLUMNS if column.key] == [
-        "profile", "rank", "device_id", "metric", "kernel", "kind", "unit"]  # fmt: skip
 
 
 # -- for people
@@ -262,7 +251,7 @@ def test_of_real_samples_each_is_in_one_bin(file: str) -> None:
     whole, parts = nsysconv.report_on(FIXTURES / file, names, include=["metrics"])
     for row in whole.rows():
         keys = ("device_id", "metric")
-        mine = [part for part in parts.rows() if cells_of(part, *keys) == cells_of(row, *keys)]
+        mine = [part for part in parts.rows() if picked(part, *keys) == picked(row, *keys)]
         assert sum(part["sample_count"] for part in mine) == row["sample_count"]
         assert min(part["value_min"] for part in mine) == row["value_min"]
         assert max(part["value_max"] for part in mine) == row["value_max"]

@@ -657,17 +657,6 @@ def test_gaps_are_those_of_a_slow_version(
         gap for gap in sorted(wanted) if gap[3] >= shortest]  # fmt: skip
 
 
-@given(operations())
-def test_without_overhead_gaps_of_one_process_are_those_of_its_devices(
-    drawn: tuple[list[Op], list[Overhead]],
-) -> None:
-    rows = [op._replace(pid=1) for op in drawn[0]]
-    names = ("device_id", "start_ns", "dur_ns")
-    found, idle = (sorted(tuple(row[name] for name in names) for row in answers(report, *rows))
-                   for report in ("gpu_gaps:gap=0", "idle_gaps"))  # fmt: skip
-    assert found == idle
-
-
 @given(operations(), st.integers(1, 12), st.integers(0, 100))
 def test_low_use_is_that_of_a_slow_version(
     drawn: tuple[list[Op], list[Overhead]], chunks: int, threshold: int

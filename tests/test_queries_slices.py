@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from itertools import product
-from typing import Any
 
 import pytest
-from conftest import FIXTURES, NSYS, Shelf, few
+from conftest import FIXTURES, Shelf, few
 from test_queries_contract import TYPES
 
 from nsysconv import api
@@ -114,28 +112,3 @@ def test_a_slice_of_all_processes_is_the_whole(example: str, shelf: Shelf) -> No
 
 def _pids(profile: api.OpenProfile) -> tuple[int, ...]:
     return tuple(row["pid"] for row in profile.profile.rows("process"))
-
-
-def test_ranks_add_up_to_the_whole(shelf: Shelf) -> None:
-    """Slices by process part the kernels, the calls and the bytes."""
-    profile = shelf.opened(NSYS / "two_processes_two_gpus-3.24.7.sqlite")
-    for report, keys, value in (
-        ("kernels", ("device_id", "name"), "kernel_sum_ns"),
-        ("api_vs_kernel", ("layer", "name"), "api_sum_ns"),
-        (
-            "transfers",
-            ("device_id", "direction", "src_kind", "dst_kind", "peer_device_id"),
-            "bytes_sum",
-        ),
-    ):
-
-        def told(
-            part: api.Slice | None, report: str = report, keys: Any = keys, value: str = value
-        ) -> Any:
-            rows = profile.report(report, slice=part).rows()
-            return Counter({tuple(row[key] for key in keys): row[value] or 0 for row in rows})
-
-        parts = [told(api.Slice(processes=(pid,))) for pid in _pids(profile)]
-        assert len(parts) == 2
-        assert min(map(len, parts)) > 0
-        assert sum(parts, Counter()) == +told(None)

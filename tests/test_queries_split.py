@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 from conftest import FIXTURES, REAL, by_turns, few, real
-from golden_cases import run
 from small_store import (
     Call,
     Kernel,
@@ -26,7 +25,6 @@ from small_store import (
     asked,
     hand_computed,
     opened,
-    printed,
     write,
 )
 
@@ -453,25 +451,9 @@ def test_what_cannot_be_split_is_refused(tmp_path: Path, names: str, split: str,
             ask()
 
 
-def test_the_command_line(tmp_path: Path) -> None:
-    write(tmp_path / "a.db", *EXAMPLE)
-    for flags, expected in (((), [None]), (("--split", "device"), [0, 1])):
-        outcome = run("report", "a.db", "kernels", "-f", "json", *flags, cwd=tmp_path)
-        rows = json.loads(outcome.out)["reports"][0]["rows"]
-        assert [row["device_id"] for row in rows if row["name"] == "gemm"][::-1] == expected
-    outcome = run("diff", "a.db", "a.db", "kernels", "--split", "rank", cwd=tmp_path)
-    assert (outcome.status, outcome.err) == (0, "")
-
-
 def test_people_see_no_empty_columns() -> None:
     text = str(asked("kernels", *EXAMPLE[:2]))
     assert "device" not in text
-
-
-def test_rows_are_the_same_in_csv() -> None:
-    header, first, _ = printed("kernels", *EXAMPLE)
-    row = dict(zip(header.split(","), first.split(","), strict=True))
-    assert (row["device_id"], row["kernel_sum_ns"], row["device_max_sum_ns"]) == ("", "450", "250")
 
 
 def test_by_device_and_by_host_find_their_rows(tmp_path: Path) -> None:

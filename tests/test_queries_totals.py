@@ -359,26 +359,19 @@ def test_neither_events_nor_totals_is_not_recorded(report: str) -> None:
         told(report, *FAR_OFF, holds=TOTALS - query(report).totals)
 
 
-@pytest.mark.parametrize(("report", "holds"), [
-    ("kernels", MEMORY_ALONE), ("kernel_categories", MEMORY_ALONE), ("cuda_gpu_kern_sum", MEMORY_ALONE),
-    ("transfers", KERNELS_ALONE), ("cuda_gpu_mem_time_sum", KERNELS_ALONE),
-    ("cuda_gpu_mem_size_sum", KERNELS_ALONE)])  # fmt: skip
-def test_totals_of_the_other_kind_alone_are_not_recorded(
-    report: str, holds: tuple[Fact, ...]
+@pytest.mark.parametrize(("rows", "own", "other", "reports"), [
+    (ALL_KINDS[:1], KERNELS_ALONE, MEMORY_ALONE, ("kernels", "kernel_categories", "cuda_gpu_kern_sum")),
+    (ALL_KINDS[2:3], MEMORY_ALONE, KERNELS_ALONE,
+     ("transfers", "cuda_gpu_mem_time_sum", "cuda_gpu_mem_size_sum")),
+])  # fmt: skip
+def test_totals_of_its_own_kind_alone_answer_and_those_of_the_other_do_not(
+    rows: Any, own: Any, other: Any, reports: tuple[str, ...]
 ) -> None:
-    with pytest.raises(NotRecorded):
-        told(report, *ALL_KINDS[:3], holds=holds)
-
-
-@pytest.mark.parametrize(("report", "holds"), [
-    ("kernels", KERNELS_ALONE), ("kernel_categories", KERNELS_ALONE),
-    ("cuda_gpu_kern_sum", KERNELS_ALONE), ("transfers", MEMORY_ALONE),
-    ("cuda_gpu_mem_time_sum", MEMORY_ALONE),
-    ("cuda_gpu_mem_size_sum", MEMORY_ALONE)])  # fmt: skip
-def test_totals_of_its_own_kind_alone_answer(report: str, holds: tuple[Fact, ...]) -> None:
-    rows = ALL_KINDS[:1] if holds == KERNELS_ALONE else ALL_KINDS[2:3]
-    assert len(told(report, *rows, holds=holds)) == 1
-    assert told(report, holds=holds) == []  # none of its own kind is no row
+    for report in reports:
+        assert len(told(report, *rows, holds=own)) == 1
+        assert told(report, holds=own) == []  # none of its own kind is no row
+        with pytest.raises(NotRecorded):
+            told(report, *ALL_KINDS[:3], holds=other)
 
 
 @pytest.mark.parametrize(("report", "holds", "operations", "missing"), [

@@ -23,6 +23,7 @@ from small_store import (
     Total,
     asked,
     hand_computed,
+    printed,
 )
 
 from nsysconv import api
@@ -37,11 +38,9 @@ CUDA = tuple(name for name in NSYS_TABLES if name.startswith("cuda_"))
 FOUR = ((0, 10), (100, 120), (200, 260), (300, 400))
 
 
-def lines(report: str, *rows: Row, part: api.Slice | None = None, **options: Any) -> list[str]:
+def lines(report: str, *rows: Row, **options: Any) -> list[str]:
     """The rows of a table on these rows, as its CSV prints them."""
-    out = io.StringIO()
-    renderer("csv")([asked(report, *rows, **options, part=part)], out, Options())
-    return out.getvalue().splitlines()[1:]
+    return printed(report, *rows, **options)[1:]
 
 
 @pytest.mark.parametrize("name", CUDA)

@@ -292,21 +292,6 @@ def test_clocks_agree_where_one_wait_is_no_longer_than_a_second() -> None:
     assert "clocks-disagree" not in {n.slug for n in asked("idle_gaps", *rows).notes}
 
 
-@pytest.mark.parametrize(("direction", "name", "late", "disagree"), [
-    ("DtoH", "cudaMemcpy_v3020", 1_000_001, True),
-    ("DtoH", "cudaMemcpy_v3020", 1_000_000, False),
-    ("HtoD", "cudaMemcpy_v3020", 1_000_001, False),
-    ("DtoH", "cudaMemcpyAsync_v3020", 1_000_001, False),
-])  # fmt: skip
-def test_clocks_disagree_where_a_synchronous_copy_ends_long_after_its_call(
-    direction: str, name: str, late: int, disagree: bool
-) -> None:
-    rows = (Kernel(10, 20), Memcpy(120, 200 + late, 1, direction=direction),
-            Call(100, 200, 1, name=name))  # fmt: skip
-    slugs = {note.slug for note in asked("idle_gaps", *rows).notes}
-    assert ("clocks-disagree" in slugs) == disagree
-
-
 # -- sizes of gaps
 
 
