@@ -60,13 +60,6 @@ def test_copies_and_graphs_are_no_kernels() -> None:
     assert by_category(Memcpy(0, 10), Graph(10, 20), Kernel(20, 30, name=GEMM)).keys() == {"gemm"}
 
 
-def test_split_by_device_each_device_has_its_own_rows() -> None:
-    rows = answers("kernel_categories", Kernel(0, 10, name=GEMM), Kernel(0, 30, device=1, name=GEMM),
-                   split="device")  # fmt: skip
-    assert [(row["device_id"], row["kernel_sum_ns"], row["kernel_pct"]) for row in rows] == [
-        (1, 30, 75.0), (0, 10, 25.0)]  # fmt: skip
-
-
 def test_a_slice_takes_whole_kernels_and_clips_their_union() -> None:
     rows = (Kernel(0, 100, name=GEMM), Kernel(100, 200, name=GEMM), Kernel(300, 400, name=NORM))
     (row,) = answers("kernel_categories", *rows, time=(150, 300))

@@ -82,6 +82,7 @@ LAST = 40
 times = st.integers(0, LAST)
 interval = st.tuples(times, times).map(lambda pair: (min(pair), max(pair)))
 some_intervals = st.lists(interval, max_size=12)
+masked = st.lists(st.tuples(interval, st.booleans()), max_size=12)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -97,6 +98,12 @@ def columns_of(pairs: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
     return table[:, 0], table[:, 1]
 
 
+def taken_apart(drawn: list[tuple[tuple[int, int], bool]]) -> tuple[list[Any], np.ndarray, list[Any]]:
+    """The intervals, the mask of those that count, and these."""
+    which = np.array([kept for _, kept in drawn], bool)
+    return [pair for pair, _ in drawn], which, [pair for pair, kept in drawn if kept]
+
+
 def pairs_of(found: Union | intervals.Segments) -> list[tuple[int, int]]:
     return list(zip(found.starts.tolist(), found.ends.tolist(), strict=True))
 
@@ -104,26 +111,25 @@ def pairs_of(found: Union | intervals.Segments) -> list[tuple[int, int]]:
 # -- unions
 
 
-@given(some_intervals)
-def test_union(pairs: list[tuple[int, int]]) -> None:
+@given(masked)
+def test_union(drawn: Any) -> None:
+    """Of all, and of those of a mask."""
+    pairs, which, kept = taken_apart(drawn)
     found = union(*columns_of(pairs))
     assert pairs_of(found) == runs(instants(pairs))
     assert found.measure == len(instants(pairs))
     assert edges(pairs_of(found))
+    assert pairs_of(union(*columns_of(pairs), which)) == runs(instants(kept))
 
 
-@given(st.lists(st.tuples(interval, st.booleans()), max_size=12))
-def test_union_of_those_of_a_mask(drawn: list[tuple[tuple[int, int], bool]]) -> None:
-    pairs, which = [pair for pair, _ in drawn], np.array([kept for _, kept in drawn], bool)
-    found = union(*columns_of(pairs), which)
-    assert pairs_of(found) == runs(instants([pair for pair, kept in drawn if kept]))
-
-
-@given(some_intervals, some_intervals)
-@example([(0, 1), (2, 3), (4, 5), (20, 30), (32, 33)], [(6, 7), (8, 9), (25, 31)])
-def test_united(one: list[tuple[int, int]], other: list[tuple[int, int]]) -> None:
-    found = union_with(union(*columns_of(one)), *columns_of(other))
-    assert pairs_of(found) == runs(instants(one + other))
+@given(some_intervals, masked)
+@example([(0, 1), (2, 3), (4, 5), (20, 30), (32, 33)],
+         [((6, 7), True), ((8, 9), True), ((25, 31), False)])  # fmt: skip
+def test_united(one: list[tuple[int, int]], drawn: Any) -> None:
+    other, which, kept = taken_apart(drawn)
+    for mask, of_mask in ((None, other), (which, kept)):
+        found = union_with(union(*columns_of(one)), *columns_of(other), mask)
+        assert pairs_of(found) == runs(instants(one + of_mask))
 
 
 @given(some_intervals, some_intervals)
@@ -133,48 +139,24 @@ def test_difference(one: list[tuple[int, int]], other: list[tuple[int, int]]) ->
     assert pairs_of(found) == runs(instants(one) - instants(other))
 
 
-@given(some_intervals, st.lists(st.tuples(interval, st.booleans()), max_size=12))
-def test_united_with_those_of_a_mask(
-    one: list[tuple[int, int]], drawn: list[tuple[tuple[int, int], bool]]
-) -> None:
-    other, which = [pair for pair, _ in drawn], np.array([kept for _, kept in drawn], bool)
-    found = union_with(union(*columns_of(one)), *columns_of(other), which)
-    assert pairs_of(found) == runs(instants(one + [pair for pair, kept in drawn if kept]))
+@given(masked, interval, some_intervals)
+def test_measure_inside_spans(drawn: Any, span: tuple[int, int], asked: list[tuple[int, int]]) -> None:
+    """What has no time is left out."""
+    pairs, which, kept = taken_apart([*drawn, ((MISSING, MISSING), True)])
+    columns = columns_of(pairs)
+    inside = [len(instants(kept[:-1]) & instants([each])) for each in (span, *asked)]
+    assert measure(*columns, *span) == len(instants(pairs[:-1]) & instants([span]))
+    assert measure(*columns, *span, which) == inside[0]
+    columns, which = columns_of(pairs[:-1]), which[:-1]
+    assert measures(*columns, *columns_of(asked), which).tolist() == inside[1:]
 
 
-@given(st.lists(st.tuples(interval, st.booleans()), max_size=12), interval)
-def test_measure_inside_a_span(
-    drawn: list[tuple[tuple[int, int], bool]], span: tuple[int, int]
-) -> None:
-    pairs, which = [pair for pair, _ in drawn], np.array([kept for _, kept in drawn], bool)
-    starts, ends = columns_of(pairs)
-    inside = instants([span])
-    assert measure(starts, ends, *span) == len(instants(pairs) & inside)
-    kept = instants([pair for pair, shown in drawn if shown])
-    assert measure(starts, ends, *span, which) == len(kept & inside)
-
-
-@given(st.lists(st.tuples(interval, st.booleans()), max_size=12), some_intervals)
-def test_measures_inside_several_spans(
-    drawn: list[tuple[tuple[int, int], bool]], asked: list[tuple[int, int]]
-) -> None:
-    pairs, which = [pair for pair, _ in drawn], np.array([kept for _, kept in drawn], bool)
-    kept = instants([pair for pair, shown in drawn if shown])
-    found = measures(*columns_of(pairs), *columns_of(asked), which).tolist()
-    assert found == [len(kept & instants([span])) for span in asked]
-
-
-@given(st.lists(st.tuples(interval, st.booleans()), max_size=12))
-def test_the_first_of_the_longest_intervals(drawn: list[tuple[tuple[int, int], bool]]) -> None:
+@given(masked)
+def test_the_first_of_the_longest_intervals(drawn: Any) -> None:
+    pairs, which, _ = taken_apart(drawn)
     lengths = [end - start if kept else -1 for (start, end), kept in drawn]
     expected = lengths.index(max(lengths)) if max(lengths, default=-1) >= 0 else None
-    which = np.array([kept for _, kept in drawn], bool)
-    assert longest(*columns_of([pair for pair, _ in drawn]), which) == expected
-
-
-def test_measure_leaves_out_what_has_no_time() -> None:
-    starts, ends = columns_of([(MISSING, MISSING), (3, 5), (4, 9)])
-    assert measure(starts, ends, 4, 8) == 4
+    assert longest(*columns_of(pairs), which) == expected
 
 
 @given(some_intervals, some_intervals)
@@ -230,18 +212,13 @@ def test_innermost(pairs: list[tuple[int, int]]) -> None:
     """Crossing intervals included."""
     labels = np.arange(len(pairs))
     found = intervals.innermost(*columns_of(pairs), labels)
+    assert all(start < end for start, end in pairs_of(found))
+    assert all(a[1] <= b[0] for a, b in pairwise(pairs_of(found)))
     by_instant = {t: label for (start, end), label in
                   zip(pairs_of(found), found.labels.tolist(), strict=True)
                   for t in range(start, end)}  # fmt: skip
     expected = innermost([(start, end, i) for i, (start, end) in enumerate(pairs)])
     assert by_instant == expected
-
-
-@given(some_intervals)
-def test_segments_are_sorted_and_disjoint(pairs: list[tuple[int, int]]) -> None:
-    found = pairs_of(intervals.innermost(*columns_of(pairs), np.arange(len(pairs))))
-    assert all(start < end for start, end in found)
-    assert all(a[1] <= b[0] for a, b in pairwise(found))
 
 
 @given(some_intervals, some_intervals)
@@ -622,20 +599,6 @@ def test_owners_of_random_profiles(seed: int) -> None:
     assert {key: count for key, count in found.items() if count} == dict(expected)
 
 
-@examples(20)
-@given(st.lists(st.tuples(interval, st.sampled_from([11, 12])), min_size=1, max_size=9))
-def test_api_time_of_random_calls(rows: list[tuple[tuple[int, int], int]]) -> None:
-    """Crossing calls included."""
-    made = [Call(start + 1, end + 1, 0, tid=tid) for (start, end), tid in rows]
-    expected = 0
-    for tid in (11, 12):
-        mine = [(call.start or 0, call.end or 0) for call in made if call.tid == tid]
-        expected += sum(end - start for (start, end), outer in
-                        zip(mine, outermost(mine), strict=True) if outer)  # fmt: skip
-    row = only("processes", *made)
-    assert row["api_sum_ns"] == expected
-
-
 def test_of_many_operations_of_a_call_the_first_with_a_time_tells_the_wait() -> None:
     kernels = (Kernel(start, start + 5, 7) for start in range(30, 90, 10))
     row = only("api_vs_kernel", Call(10, 20, 7), Kernel(None, None, 7), *kernels)
@@ -668,15 +631,22 @@ few_times = st.integers(1, 4)
 
 
 @examples(40)
-@given(st.lists(st.tuples(few_times, few_times).map(sorted), min_size=1, max_size=5))
-@example([[1, 1], [1, 2]])
-@example([[1, 1], [1, 1], [1, 1], [1, 2]])  # the edge of a block is before the last
-def test_outermost_calls_of_a_thread(rows: list[list[int]]) -> None:
-    """Many that start together, and those without length, included."""
+@given(st.lists(st.tuples(few_times, few_times).map(sorted), min_size=1, max_size=5),
+       st.lists(interval, max_size=9))  # fmt: skip
+@example([[1, 1], [1, 2]], [])
+@example([[1, 1], [1, 1], [1, 1], [1, 2]], [])  # the edge of a block is before the last
+def test_outermost_calls_of_threads(rows: list[list[int]], crossing: list[tuple[int, int]]) -> None:
+    """Many that start together, and those without length, included; on another thread some cross."""
     rows.sort(key=lambda row: row[0])
-    with opened(*(Call(start, end) for start, end in rows)) as profile:
-        found = profile.timeline.calls.outermost.tolist()
+    other = [(start + 1, end + 1) for start, end in crossing]
+    with opened(*(Call(*row) for row in rows), *(Call(*row, tid=12) for row in other)) as profile:
+        found = profile.timeline.calls.outermost[profile.timeline.calls.thread == 0].tolist()
+        (process,) = profile.report("processes").rows()
     assert found == outermost([(start, end) for start, end in rows])
+    assert process["api_sum_ns"] == sum(
+        end - start for mine in (rows, other)
+        for (start, end), outer in zip(mine, outermost([*map(tuple, mine)]), strict=True) if outer
+    )  # fmt: skip
 
 
 @examples(40)
