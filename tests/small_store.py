@@ -507,6 +507,11 @@ _MOST_KEPT = 64
 _kept: dict[str, tempfile.TemporaryDirectory[str]] = {}
 
 
+def step(number: int, start: int, end: int, **more: Any) -> Range:
+    """A step, as PyTorch's profiler names it."""
+    return Range(start, end, f"ProfilerStep#{number}", **more)
+
+
 @contextmanager
 def opened(*rows: Row, **options: Any) -> Iterator[api.OpenProfile]:
     """The opened profile of these rows, not to be written to; options as for `write`.

@@ -12,7 +12,7 @@ import pytest
 from conftest import REAL, examples, real
 from hypothesis import given
 from hypothesis import strategies as st
-from small_store import Collective, Kernel, Row, answers, picked, write
+from small_store import Collective, Kernel, Row, answers, counted, picked, write
 
 from nsysconv import api
 from nsysconv.report import Report
@@ -29,10 +29,6 @@ def ask(*ranks: tuple[Row, ...], utc: int | None = UTC, **options: Any) -> Repor
             write(store, *rows, label=f"r{rank}", run="job", ranks={1: rank}, utc=utc)
         (report,) = api.report_on(store, ["collectives"], **options)
     return report
-
-
-def slugs(report: Report) -> dict[str, int]:
-    return {note.slug: note.count for note in report.notes}
 
 
 def numbered(*spans: tuple[int, int], does: str = "allreduce", elements: int = 1000,
@@ -83,7 +79,7 @@ def test_kernels_without_another_rank_s_count_in_no_bandwidth() -> None:
 def test_one_rank_alone_has_neither_transfer_nor_bandwidth_but_a_lower_bound() -> None:
     report = ask(EXAMPLE[0])
     (row,) = report.rows()
-    assert slugs(report) == {}, "nothing was compared"
+    assert counted(report) == {}, "nothing was compared"
     names = ("transfer_sum_ns", "wait_sum_ns", "wait_pct", "algorithm_bytes_per_s", "bus_bytes_per_s")
     assert picked(row, *names, "parted_by") == (None,) * 6
     assert picked(row, "collective_count", "kernel_sum_ns", "alone_count") == (4, 390, 4)
@@ -96,7 +92,7 @@ def test_without_clocks_the_least_duration_is_the_transfer() -> None:
     (row,) = report.rows()
     assert picked(row, "transfer_sum_ns", "wait_sum_ns", "parted_by") == (
         2 * (60 + 90), 40 + 0 + 0 + 10, "least duration")  # fmt: skip
-    assert slugs(report)["clock-unchecked"] == 1
+    assert counted(report)["clock-unchecked"] == 1
 
 
 def test_of_a_broadcast_the_least_duration_counts_whatever_the_clocks() -> None:
@@ -241,7 +237,7 @@ def test_kernels_without_sizes_are_matched_by_order() -> None:
     (row,) = report.rows()
     assert picked(row, "bytes", "group_size", "transfer_sum_ns", "wait_sum_ns", "kernel_count") == (
         None, None, 2 * (40 + 20), 10 + 30, 4)  # fmt: skip
-    assert "collectives-by-order" in slugs(report)
+    assert "collectives-by-order" in counted(report)
 
 
 def test_groups_without_numbers_are_matched_each_by_itself() -> None:
@@ -257,7 +253,7 @@ def test_groups_without_numbers_are_matched_each_by_itself() -> None:
 
 def test_ranks_that_a_group_lacks_are_noted() -> None:
     ranks = [numbered((100, 200), size=8)] * 2
-    assert slugs(ask(*ranks))["collectives-partial"] == 1
+    assert counted(ask(*ranks))["collectives-partial"] == 1
 
 
 def test_a_slice_counts_the_kernels_in_it() -> None:

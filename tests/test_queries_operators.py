@@ -33,6 +33,7 @@ from small_store import (
     opened,
     picked,
 )
+from test_queries_operator_rates import TRACES
 
 import nsysconv
 from nsysconv.errors import NotRecorded
@@ -48,10 +49,6 @@ V100 = REAL / "kineto" / "IBM+kineto-spyre__worker0.1623212756351.pt.trace.json.
 NSYS_AI = REAL / "nsys_sqlite"
 
 Row = dict[str, Any]
-
-
-def rows_of(*events: Any, spec: str = "operators", part: Slice | None = None) -> list[Row]:
-    return answers(spec, *events, part=part)
 
 
 # -- by hand
@@ -111,11 +108,11 @@ def check_example(rows: list[Row]) -> None:
 
 
 def test_the_tables_of_pytorch_by_hand() -> None:
-    check_example(rows_of(*EXAMPLE, spec="operators:annotations"))
+    check_example(answers("operators:annotations", *EXAMPLE))
 
 
 def test_without_other_ranges_the_rest_is_the_same() -> None:
-    rows = rows_of(*EXAMPLE)
+    rows = answers("operators", *EXAMPLE)
     expected = {name: row for name, row in EXPECTED.items() if name != "ProfilerStep*"}
     assert {row["name"]: picked(row, *COLUMNS) for row in rows} == expected
 
@@ -128,11 +125,11 @@ def test_operators_of_ranges_are_operators() -> None:
         if isinstance(row, Operator) else row
         for number, row in enumerate(EXAMPLE)
     ]  # fmt: skip
-    check_example(rows_of(*as_ranges, spec="operators:annotations"))
+    check_example(answers("operators:annotations", *as_ranges))
 
 
 def test_by_shapes() -> None:
-    rows = rows_of(*EXAMPLE, spec="operators:by=shapes")
+    rows = answers("operators:by=shapes", *EXAMPLE)
     found = {(row["name"], row["shapes"]): row["host_self_sum_ns"] for row in rows}
     assert found["aten::mm", "[[16, 4], [4, 8]]"] == 80
     assert found["aten::mm", "[[4, 16], [16, 8]]"] == 50
@@ -141,7 +138,7 @@ def test_by_shapes() -> None:
 
 def test_floating_point_operations() -> None:
     """addmm: 2·4·16·8 in 200 ns; mm: 2·16·4·8 and 2·4·16·8, in 100 ns and 120 ns on two streams."""
-    rows = {row["name"]: picked(row, "flop_sum", "flop_per_s") for row in rows_of(*EXAMPLE)}
+    rows = {row["name"]: picked(row, "flop_sum", "flop_per_s") for row in answers("operators", *EXAMPLE)}
     assert rows["aten::addmm"] == rows["aten::linear"] == (1024, pytest.approx(5.12e9))
     assert rows["aten::mm"] == rows["AddmmBackward0"] == (2048, pytest.approx(2048e9 / 220))
     assert rows["aten::to"] == (None, None)
@@ -330,7 +327,7 @@ test_rows_in_their_order = hand_computed(
 
 def test_shapes_that_no_operator_has_are_not_recorded() -> None:
     with pytest.raises(NotRecorded, match="input shapes of operators"):
-        rows_of(*STACKS, spec="operators:by=shapes")
+        answers("operators:by=shapes", *STACKS)
 
 
 def test_a_tree_that_is_cut_keeps_what_takes_most_time() -> None:
@@ -358,7 +355,7 @@ def test_what_was_not_recorded_is_not_grouped_by(spec: str, fact: Fact) -> None:
 
 def test_shares_are_of_the_rows_of_the_report() -> None:
     """Calls at the top launched 60 themselves; a copy of 20 is of nobody."""
-    rows = rows_of(*EXAMPLE, Memcpy(900, 920), spec="operators:top-level")
+    rows = answers("operators:top-level", *EXAMPLE, Memcpy(900, 920))
     shares = {row["name"]: picked(row, "host_self_pct", "device_self_pct") for row in rows}
     # Selfs of 100, 50 and 30, and 50 in the API.
     assert shares["aten::to"] == (pytest.approx(100 * 50 / 230), pytest.approx(100 * 60 / 80))
@@ -367,7 +364,7 @@ def test_shares_are_of_the_rows_of_the_report() -> None:
 
 
 def test_a_slice_has_calls_and_work_of_its_time() -> None:
-    rows = rows_of(*EXAMPLE, part=Slice(time=(550, 1000)))
+    rows = answers("operators", *EXAMPLE, part=Slice(time=(550, 1000)))
     columns = ("call_count", "host_self_sum_ns", "device_self_sum_ns")
     found = {row["name"]: picked(row, *columns) for row in rows}
     # The kernel of `aten::mm` counts as a whole; the copy, of [500, 560), is that of a call before.
@@ -419,7 +416,7 @@ CORES = (
 
 
 def test_shares_of_tensor_cores() -> None:
-    rows = {row["name"]: row for row in rows_of(*CORES)}
+    rows = {row["name"]: row for row in answers("operators", *CORES)}
     columns = ("eligible", "tensor_core_self_pct", "tensor_core_pct")
     share = {name: picked(row, *columns) for name, row in rows.items()}
     part = pytest.approx(100 * 100 / 220)
@@ -428,7 +425,7 @@ def test_shares_of_tensor_cores() -> None:
         "aten::linear": ("yes", None, 100), "AddmmBackward0": ("yes", None, part),
         "autograd::engine::evaluate_function: AddmmBackward0": ("yes", None, part),
     }  # fmt: skip
-    (whole,) = rows_of(*CORES, spec="summary")
+    (whole,) = answers("summary", *CORES)
     assert picked(whole, "tensor_core_pct", "tensor_core_unknown_pct") == (
         pytest.approx(100 * 300 / 420), 0)  # fmt: skip
 
@@ -567,11 +564,11 @@ def test_a_slow_version_agrees(events: list[Any], data: st.DataObject) -> None:
     work = [Kernel(200 + 10 * n, 200 + 10 * n + time, n) for n, time in kernels.items()]
     if not any(isinstance(each, Operator) for each in rows):
         return
-    found = {row["name"]: picked(row, *COLUMNS) for row in rows_of(*rows, *work)}
+    found = {row["name"]: picked(row, *COLUMNS) for row in answers("operators", *rows, *work)}
     found.pop(NO_OPERATOR, None)
     assert found == slow(rows, kernels)
     # What lies in no operator is made of all selfs, and of the API calls in them.
-    outer = rows_of(*rows, *work, spec="operators:top-level")
+    outer = answers("operators:top-level", *rows, *work)
     parts = sum(each[2] + each[3] for each in found.values())
     assert parts == sum(row["host_sum_ns"] or 0 for row in outer)
 
@@ -712,11 +709,7 @@ def test_floating_point_operations_of_pytorch_itself(name: str) -> None:
 
 @real
 @pytest.mark.parametrize("kind", ["GEMM", "SDPA_fwd", "CONV_fwd"])
-@pytest.mark.parametrize(("folder", "trace"), [
-    ("h100_gaunernst_bert-small-uncased__1016001", "737b43a1.gaunernst_bert-small-uncased__1016001"),
-    ("h100_Falconsai_nsfw_image_detection__1016002", "0702619a.Falconsai_nsfw_image_detection__1016002"),
-    ("mi300_Falconsai_nsfw_image_detection__1016002", "Falconsai_nsfw_image_detection__1016002"),
-])  # fmt: skip
+@pytest.mark.parametrize(("folder", "trace"), TRACES.items())
 def test_rates_of_tracelens(folder: str, trace: str, kind: str) -> None:
     """They add the bias of addmm, M·N."""
     path = GOLD / "tracelens" / folder / f"{kind}.csv"
@@ -787,11 +780,7 @@ def test_kernels_of_the_tensorboard_plugin() -> None:
 
 
 @real
-@pytest.mark.parametrize(("folder", "trace"), [
-    ("h100_gaunernst_bert-small-uncased__1016001", "737b43a1.gaunernst_bert-small-uncased__1016001"),
-    ("h100_Falconsai_nsfw_image_detection__1016002", "0702619a.Falconsai_nsfw_image_detection__1016002"),
-    ("mi300_Falconsai_nsfw_image_detection__1016002", "Falconsai_nsfw_image_detection__1016002"),
-])  # fmt: skip
+@pytest.mark.parametrize(("folder", "trace"), TRACES.items())
 def test_rows_of_tracelens(folder: str, trace: str) -> None:
     with (GOLD / "tracelens" / folder / "ops_summary.csv").open(encoding="utf-8") as file:
         expected = list(csv.DictReader(file))

@@ -23,6 +23,7 @@ from small_store import (
     asked,
     only,
     opened,
+    step,
     write,
 )
 
@@ -36,10 +37,6 @@ from nsysconv.timeline.slices import StepRule
 from nsysconv.timeline.steps import step_count, steps
 
 REPORTS = ("kernels", "api_vs_kernel", "transfers", "idle_summary")
-
-
-def step(number: int, start: int, end: int, **more: Any) -> Range:
-    return Range(start, end, f"ProfilerStep#{number}", **more)
 
 
 # Three steps of process 1 and two of process 2, so that sums are divided by three. Kernels a: 20 + 40

@@ -19,6 +19,7 @@ from small_store import (
     asked,
     hand_computed,
     opened,
+    step,
 )
 
 from nsysconv.api import Slice
@@ -35,10 +36,6 @@ def spans(*rows: Row, **options: Any) -> list[tuple[str, int, int]]:
     """Name, start and end of each step."""
     return [(row["step"], row["start_ns"], row["start_ns"] + row["dur_ns"])
             for row in answers("steps", *rows, **options)]  # fmt: skip
-
-
-def step(number: int, start: int, end: int, **more: Any) -> Range:
-    return Range(start, end, f"ProfilerStep#{number}", **more)
 
 
 def classes(*rows: Row, end: int = 130, **options: Any) -> dict[str, int]:

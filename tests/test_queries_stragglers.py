@@ -10,7 +10,7 @@ import pytest
 from conftest import examples
 from hypothesis import given
 from hypothesis import strategies as st
-from small_store import Collective, Kernel, MpiCall, Range, Row, cells, write
+from small_store import Collective, Kernel, MpiCall, Range, Row, cells, counted, write
 
 from nsysconv import api
 from nsysconv.facts import Fact
@@ -46,10 +46,6 @@ def by_rank(report: Report, columns: str) -> dict[int, Any]:
 
 def stragglers(columns: str, *ranks: Rank, **options: Any) -> dict[int, Any]:
     return by_rank(ask("stragglers", *ranks, **options), columns)
-
-
-def slugs(report: Report) -> dict[str, int]:
-    return {note.slug: note.count for note in report.notes}
 
 
 def at(utc: int | None, *rows: Row) -> Rank:
@@ -140,7 +136,7 @@ def test_what_ends_differ_by_is_the_uncertainty() -> None:
 def test_fewer_than_four_ends_give_no_uncertainty() -> None:
     report = ask("stragglers", *(at(UTC, *reduces((i + 1, 9), (i + 11, 19))) for i in range(2)))
     assert [row["clock_uncertainty_ns"] for row in report.rows()] == [None, 0]
-    assert slugs(report)["clock-unchecked"] == 1
+    assert counted(report)["clock-unchecked"] == 1
 
 
 def test_ends_alone_tie_clocks_without_a_time_of_day() -> None:
@@ -152,13 +148,13 @@ def test_a_broadcast_s_root_may_leave_early() -> None:
     """Its ends are not taken for the same moment: the time of day alone tells."""
     report = ask("stragglers", *(at(UTC, each) for each in BROADCASTS))
     assert by_rank(report, "late_sum_ns") == {0: 0, 1: 5}
-    assert "clock-unchecked" in slugs(report)
+    assert "clock-unchecked" in counted(report)
 
 
 def test_untied_clock_is_not_guessed() -> None:
     report = ask("stragglers", at(UTC, BROADCASTS[0]), at(None, BROADCASTS[1]))
     assert by_rank(report, "late_sum_ns collective_count") == {0: (None, 0), 1: (None, None)}
-    assert slugs(report)["clock-unknown"] == 1
+    assert counted(report)["clock-unknown"] == 1
 
 
 def test_a_rank_is_tied_by_one_that_is_not_the_first() -> None:
@@ -188,7 +184,7 @@ def test_numbers_find_what_the_order_would_not() -> None:
     report = ask("stragglers", of((5, 100, 110), (6, 200, 210), (7, 300, 310)),
                  of((6, 204, 210), (7, 300, 310)))  # fmt: skip
     assert by_rank(report, "collective_count alone_count late_sum_ns") == {0: (2, 1, 0), 1: (2, 0, 4)}
-    assert slugs(report) == {"clock-unchecked": 1, "collectives-partial": 1}
+    assert counted(report) == {"clock-unchecked": 1, "collectives-partial": 1}
 
 
 def test_collectives_under_one_number_are_counted() -> None:
@@ -214,14 +210,14 @@ def test_what_is_recorded_of_kernels_without_numbers_tells_what_they_do() -> Non
 
     report = ask("stragglers", of((100, 150), (200, 250)), of((130, 150), (220, 250)))
     assert by_rank(report, "late_sum_ns") == {0: 0, 1: 50}
-    assert "collectives-by-order" in slugs(report)
+    assert "collectives-by-order" in counted(report)
 
 
 def test_point_to_point_is_no_collective() -> None:
     sends = at(None, *(Kernel(0, 10, name="ncclDevKernel_SendRecv(void*)"),) * 3)
     report = ask("stragglers", sends, sends)
     assert report.rows() == []
-    assert slugs(report)["collectives-left-out"] == 6
+    assert counted(report)["collectives-left-out"] == 6
 
 
 CPU = {"holds": {Fact.MPI_CALLS, Fact.RANKS, Fact.UTC, Fact.RANGES}, "utc": UTC}
@@ -234,7 +230,7 @@ def test_mpi_by_order() -> None:
 
     report = ask("stragglers", of(10, 110), of(12, 110))
     assert by_rank(report, "late_sum_ns") == {0: 0, 1: 2}
-    assert slugs(report) == {"collectives-by-order": 1, "clock-unchecked": 1}
+    assert counted(report) == {"collectives-by-order": 1, "clock-unchecked": 1}
 
 
 def test_of_mpi_the_first_communicator_is_all_ranks() -> None:
@@ -245,7 +241,7 @@ def test_of_mpi_the_first_communicator_is_all_ranks() -> None:
             MpiCall(60, 70, "MPI_Send", "p2p", communicator=1))  # fmt: skip
     report = ask("stragglers", (rows, CPU), (rows, CPU))
     assert by_rank(report, "collective_count") == {0: 2, 1: 2}
-    assert slugs(report)["collectives-left-out"] == 2
+    assert counted(report)["collectives-left-out"] == 2
 
 
 def test_ranks_in_one_profile() -> None:
@@ -271,7 +267,7 @@ def test_what_a_rank_waits_before_others_are_recorded_is_no_wait() -> None:
     assert by_rank(report, "collective_count late_sum_ns wait_sum_ns caused_wait_ns") == {
         0: (3, 0, 30 + 40 + 100, 0), 1: (3, 30 + 40 + 100, 0, 60 + 80 + 100), 2: (2, 0, 30 + 40, 0),
     }  # fmt: skip
-    assert slugs(report)["waits-at-edges"] == 2
+    assert counted(report)["waits-at-edges"] == 2
     arrivals = ask("collective_arrivals", *ranks, around=0).rows()
     assert {row["index"]: (row["start_ns"], row["spread_ns"]) for row in arrivals} == {
         0: (1000, 30), 1: (2000, 40), 2: (3900, 100)}  # fmt: skip

@@ -15,7 +15,7 @@ from conftest import NSYS, few
 from golden_cases import run as command
 from hypothesis import given
 from hypothesis import strategies as st
-from small_store import Call, Kernel, Memcpy, Row, write
+from small_store import Call, Kernel, Memcpy, Row, counted, write
 
 from nsysconv import api, queries
 from nsysconv.errors import InputError, UsageError
@@ -51,10 +51,6 @@ def report(target: Any, name: str, **options: Any) -> Report:
 
 def picked(found: Report, *names: str) -> list[tuple[Any, ...]]:
     return [tuple(row[name] for name in names) for row in found.rows()]
-
-
-def slugs(found: Report) -> dict[str, int]:
-    return {note.slug: note.count for note in found.notes}
 
 
 def kernels(*durs: int, name: str = "k") -> tuple[Row, ...]:
@@ -174,7 +170,7 @@ def test_what_a_rank_did_not_record_is_left_out_and_counted(tmp_path: Path) -> N
     found = report(store, "overview")
     assert picked(found, "over_ranks", "rank_count", "memcpy_sum_ns") == [
         ("min", 10, 1), ("median", 10, 5), ("max", 10, 9)]  # fmt: skip
-    assert slugs(found)["values-left-out"] == 2, "memcpy_count and memcpy_sum_ns"
+    assert counted(found)["values-left-out"] == 2, "memcpy_count and memcpy_sum_ns"
 
 
 def test_ranks_that_cannot_answer_are_counted(tmp_path: Path) -> None:
@@ -184,7 +180,7 @@ def test_ranks_that_cannot_answer_are_counted(tmp_path: Path) -> None:
     )
     found = report(store, SUMS)
     assert picked(found, "profile") == [("r0",), ("r1",)]
-    assert slugs(found) == {"not-recorded-by-some": 1}
+    assert counted(found) == {"not-recorded-by-some": 1}
 
 
 def test_a_report_that_no_rank_recorded_is_not_recorded(tmp_path: Path) -> None:
@@ -300,7 +296,7 @@ def test_what_a_rank_did_not_record_is_not_in_sums_and_counted(tmp_path: Path) -
     write(store, Kernel(0, 10), label="r2", ranks={1: 2}, run="job", without=[Fact.MEMCPYS])
     found = report(store, "overview", by="job")
     assert picked(found, "kernel_sum_ns", "memcpy_count", "memcpy_sum_ns") == [(30, 2, 10)]
-    assert slugs(found)["values-left-out"] == 2, "memcpy_count and memcpy_sum_ns"
+    assert counted(found)["values-left-out"] == 2, "memcpy_count and memcpy_sum_ns"
 
 
 # -- limits
@@ -346,12 +342,12 @@ def test_devices_are_the_same_by_their_uuid(tmp_path: Path) -> None:
         ("GPU-a", 1, 20), ("GPU-a", 1, 20), ("GPU-a", 1, 20),
         ("GPU-b", 2, 10), ("GPU-b", 2, 20), ("GPU-b", 2, 30),
     ]  # fmt: skip
-    assert slugs(found) == {}
+    assert counted(found) == {}
 
 
 def test_that_devices_are_told_apart_by_their_place_is_a_note(ten: Path) -> None:
     found = report(ten, "kernels", by="device", **first(2))
-    assert slugs(found) == {"devices-by-place": 2}
+    assert counted(found) == {"devices-by-place": 2}
 
 
 @pytest.mark.parametrize(("row", "host", "gpu"), [

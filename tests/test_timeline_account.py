@@ -22,6 +22,7 @@ from small_store import (
     Row,
     Total,
     opened,
+    step,
 )
 from test_timeline_properties import LAST, Choice
 
@@ -43,10 +44,6 @@ from nsysconv.timeline.steps import extent
 from nsysconv.timeline.timeline import Timeline
 
 NCCL = "ncclDevKernel_AllReduce"
-
-
-def step(number: int, start: int, end: int, **more: Any) -> Range:
-    return Range(start, end, f"ProfilerStep#{number}", **more)
 
 
 def times_on(timeline: Timeline, device: int = 0, span: TimeSpan | None = None) -> dict[str, int]:

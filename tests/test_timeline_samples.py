@@ -11,7 +11,7 @@ from conftest import examples
 from hypothesis import given
 from hypothesis import strategies as st
 from slow_versions import Slow
-from small_store import Call, Graph, Kernel, Memcpy, Operator, Range, Row, opened
+from small_store import Call, Graph, Kernel, Memcpy, Operator, Range, Row, opened, step
 
 from nsysconv.timeline.slices import StepRule
 from nsysconv.timeline.steps import MIN_STEPS, Samples, call_sums, kernel_sums, step_durations
@@ -20,10 +20,6 @@ from nsysconv.timeline.timeline import Timeline
 Key = tuple[Any, ...]
 Asked = Callable[[Timeline, str], Samples | None]
 STEPS = StepRule("ProfilerStep#*")
-
-
-def step(number: int, start: int, end: int, **more: Any) -> Range:
-    return Range(start, end, f"ProfilerStep#{number}", **more)
 
 
 def many(count: int = MIN_STEPS, **more: Any) -> list[Range]:
