@@ -60,9 +60,12 @@ import score_findings
 
 def ask(case: Case) -> Report:
     """The findings of a case, with its rule on."""
+    spec = f"findings:{case.rule}={words()[case.rule].threshold}"
     with stored(case) as store:
-        threshold = words()[case.rule].threshold
-        return nsysconv.report_on(store, f"findings:{case.rule}={threshold}")[0]
+        if len(case.parts) > 1:
+            return nsysconv.report_on(store, spec)[0]
+        with nsysconv.open(store) as profile:
+            return profile.report(spec)
 
 
 def row_of(report: Report, rule: str) -> dict[str, Any] | None:
