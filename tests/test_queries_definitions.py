@@ -18,6 +18,7 @@ from small_store import (
     Row,
     answers,
     asked,
+    cell,
     hand_computed,
     only,
     opened,
@@ -53,8 +54,7 @@ def test_a_sum_by_name_holds_nested_calls_too() -> None:
 
 
 def test_the_total_of_a_process_takes_outermost_calls_only() -> None:
-    row = only("processes", *NESTED)
-    assert (row["api_call_count"], row["api_sum_ns"]) == (2, 100)
+    assert cell("processes api_call_count api_sum_ns", *NESTED) == (2, 100)
 
 
 def test_calls_of_two_threads_do_not_nest() -> None:
@@ -90,8 +90,7 @@ def test_a_slice_takes_whole_calls() -> None:
 
 def test_two_versions_of_a_function_are_one_row() -> None:
     rows = (Call(0, 10, 1, name="cudaFree_v1"), Call(20, 50, 2, name="cudaFree_v2"))
-    row = only("api_vs_kernel", *rows)
-    assert (row["name"], row["call_count"], row["api_sum_ns"]) == ("cudaFree", 2, 40)
+    assert cell("api_vs_kernel name call_count api_sum_ns", *rows) == ("cudaFree", 2, 40)
 
 
 # -- latency and queue time
@@ -225,8 +224,7 @@ def test_throughput_of_no_time_is_not_recorded() -> None:
 
 def test_a_peer_copy_belongs_to_the_device_that_executed_it_once() -> None:
     rows = (Memcpy(0, 10, device=1, direction="PtoP", src="Device", peer=0), Kernel(0, 1))
-    row = only("transfers", *rows, split="device")
-    assert (row["device_id"], row["peer_device_id"], row["memcpy_count"]) == (1, 0, 1)
+    assert cell("transfers device_id peer_device_id memcpy_count", *rows, split="device") == (1, 0, 1)
 
 
 def test_statistics_of_sizes() -> None:
@@ -350,8 +348,7 @@ def test_a_gap_names_what_the_thread_did_longest() -> None:
 def test_two_symbols_of_one_function_are_one_activity() -> None:
     """cudaFree 30 + 20 is longer than the 40 outside."""
     rows = (Call(400, 430, 2, name="cudaFree_v1"), Call(430, 450, 3, name="cudaFree_v2"))
-    row = only("idle_gaps", *GAP, *rows)
-    assert (row["during"], row["during_ns"]) == ("cudaFree", 50)
+    assert cell("idle_gaps during during_ns", *GAP, *rows) == ("cudaFree", 50)
 
 
 def test_gap_without_host_part_has_no_activity() -> None:

@@ -21,6 +21,7 @@ from small_store import (
     Total,
     answers,
     asked,
+    cell,
     only,
     opened,
     step,
@@ -62,8 +63,7 @@ def test_api_calls() -> None:
 
 
 def test_copies() -> None:
-    row = only("transfers", *STEPS, *WORK)
-    assert (row["per_step_ns"], row["bytes_per_step"]) == (4.0, 1000.0)
+    assert cell("transfers per_step_ns bytes_per_step", *STEPS, *WORK) == (4.0, 1000.0)
 
 
 def test_a_copy_whose_size_is_not_recorded_has_none_per_step() -> None:
@@ -73,14 +73,12 @@ def test_a_copy_whose_size_is_not_recorded_has_none_per_step() -> None:
 
 def test_idle_time() -> None:
     """Gaps [40, 120) and [190, 220), of 80 and 30 ns."""
-    row = only("idle_summary", *STEPS, *WORK)
-    assert (row["gap_sum_ns"], row["per_step_ns"]) == (80 + 30, (80 + 30) / 3)
+    assert cell("idle_summary gap_sum_ns per_step_ns", *STEPS, *WORK) == (80 + 30, (80 + 30) / 3)
 
 
 def test_totals_are_divided_by_steps_too() -> None:
-    row = only("kernels", *STEPS, Total("kernel", 4, 120, name="a"),
-               holds={Fact.KERNEL_TOTALS, Fact.RANGES})  # fmt: skip
-    assert row["per_step_ns"] == 120 / 3
+    assert cell("kernels per_step_ns", *STEPS, Total("kernel", 4, 120, name="a"),
+                holds={Fact.KERNEL_TOTALS, Fact.RANGES}) == 120 / 3  # fmt: skip
 
 
 @pytest.mark.parametrize("report", REPORTS)
@@ -104,8 +102,7 @@ def test_steps_of_another_name() -> None:
     (Slice(devices=(0,)), 3, 90), (Slice(name="^a$"), 3, 90),
 ])  # fmt: skip
 def test_steps_of_a_slice_divide_its_sums(part: Slice, count: int, total: int) -> None:
-    row = only("kernels", *STEPS, *WORK, part=part)
-    assert (row["kernel_sum_ns"], row["per_step_ns"]) == (total, total / count)
+    assert cell("kernels kernel_sum_ns per_step_ns", *STEPS, *WORK, part=part) == (total, total / count)
 
 
 def test_a_step_whose_work_is_not_done_is_in_a_slice_that_begins_after_its_annotation() -> None:
@@ -117,8 +114,7 @@ def test_a_step_whose_work_is_not_done_is_in_a_slice_that_begins_after_its_annot
 
 
 def test_where_no_step_is_in_the_slice_it_is_null() -> None:
-    row = only("kernels", step(1, 0, 10), Kernel(50, 60), time=(40, 70))
-    assert row["per_step_ns"] is None
+    assert cell("kernels per_step_ns", step(1, 0, 10), Kernel(50, 60), time=(40, 70)) is None
 
 
 # -- counting

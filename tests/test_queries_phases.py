@@ -20,6 +20,8 @@ from small_store import (
     Row,
     answers,
     asked,
+    cell,
+    cells,
     only,
     opened,
     write,
@@ -148,9 +150,8 @@ def test_of_annotations_inside_others_the_outermost_is_the_step() -> None:
     inner = "execute_32_context_0(sq0sk0sqsq0sqsk0)_generation_32(sq32sk9sqsq32sqsk9)"
     rows = (Operator(0, 50, "step[DECODE bs=4]"), Operator(10, 40, inner, tid=12),
             Operator(60, 90, inner), Kernel(5, 6))  # fmt: skip
-    found = answers("phase_steps", *rows)
-    assert [(row["step"], row["occurrence"], row["token_count"]) for row in found] == [
-        ("step[DECODE bs=4]", 1, 4), (inner, 1, 32)]  # fmt: skip
+    assert cells("phase_steps step occurrence token_count", *rows) == [("step[DECODE bs=4]", 1, 4),
+                                                                       (inner, 1, 32)]  # fmt: skip
     # Another process counts for itself.
     other = (*rows, Operator(10, 40, inner, pid=2))
     assert len(answers("phase_steps", *other)) == 3
@@ -229,10 +230,9 @@ def test_rules_of_a_file_decide_inside_and_around_what_we_know(tmp_path: Path) -
     path.write_text("[[rule]]\nframework = 'm'\nis = 'step'\nphase = 'mine'\npattern = '^batch'\n")
     ours = [Range(*each, "step[DECODE bs=2]") for each in ((0, 40), (50, 60), (70, 80))]
     users = Range(10, 30, "batch 1"), Range(15, 20, "batch 1.1"), Range(45, 65, "batch 2")
-    rows = answers("phase_steps", *ours, *users, Kernel(0, 10), grammar=str(path))
-    assert [(row["step"], row["phase"], row["start_ns"]) for row in rows] == [
-        ("batch 1", "mine", 10), ("batch 2", "mine", 45), ("step[DECODE bs=2]", "decode", 70),
-    ]  # fmt: skip
+    assert cells("phase_steps step phase start_ns", *ours, *users, Kernel(0, 10),
+                 grammar=str(path)) == [("batch 1", "mine", 10), ("batch 2", "mine", 45),
+                                        ("step[DECODE bs=2]", "decode", 70)]  # fmt: skip
 
 
 # -- what is not recorded
@@ -259,8 +259,7 @@ def test_where_clocks_disagree_there_is_no_account() -> None:
     rows = (Range(0, 10, "forward"), Call(1, 2, 1), Kernel(far, far + 5, 1))
     with pytest.raises(NotRecorded, match="one clock"):
         answers("phases", *rows)
-    (row,) = answers("phase_steps", *rows)
-    assert (row["dur_ns"], row["busy_ns"], row["launch_count"]) == (10, None, 1)
+    assert cell("phase_steps dur_ns busy_ns launch_count", *rows) == (10, None, 1)
 
 
 # -- slices, devices, processes

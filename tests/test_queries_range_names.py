@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from conftest import REAL, real
-from small_store import Call, Kernel, Operator, Range, answers, hand_computed, write
+from small_store import Call, Kernel, Operator, Range, answers, cell, cells, hand_computed, write
 
 from nsysconv import Slice, api
 from nsysconv.errors import UsageError
@@ -46,8 +46,7 @@ def test_what_ranges_of_a_group_launched_is_added_up() -> None:
 ])  # fmt: skip
 def test_a_domain_comes_before_the_name_of_a_group(range_names: str, paths: list[str]) -> None:
     spans = (Range(0, 20, "ProfilerStep#1", domain=3), Range(30, 40, "ProfilerStep#2"))
-    rows = answers("ranges", *spans, domains={(1, 3): "lib"}, range_names=range_names)
-    assert [row["path"] for row in rows] == paths
+    assert cells("ranges path", *spans, domains={(1, 3): "lib"}, range_names=range_names) == paths
 
 
 @pytest.mark.parametrize(("range_names", "expected"), [
@@ -55,15 +54,13 @@ def test_a_domain_comes_before_the_name_of_a_group(range_names: str, paths: list
     ("exact", [("save", 1, 120), ("aten::to, op_id = 1", 1, 90), ("aten::to, op_id = 2", 1, 90)]),
 ])  # fmt: skip
 def test_a_gap_counts_once_for_a_group(range_names: str, expected: list[tuple[Any, ...]]) -> None:
-    rows = answers("idle_host", *IDLE, range_names=range_names)
-    assert picked(rows, "name", "gap_count", "host_sum_ns") == expected
+    assert cells("idle_host name gap_count host_sum_ns", *IDLE, range_names=range_names) == expected
 
 
 @pytest.mark.parametrize(("range_names", "during"), [("grouped", ("aten::to", 180)),
                                                      ("exact", ("save", 120))])  # fmt: skip
 def test_a_gap_is_named_by_the_group_with_most_time(range_names: str, during: tuple[str, int]) -> None:
-    (row,) = answers("idle_gaps", *IDLE, range_names=range_names)
-    assert (row["during"], row["during_ns"]) == during
+    assert cell("idle_gaps during during_ns", *IDLE, range_names=range_names) == during
 
 
 test_names_of_ranges = hand_computed(

@@ -13,7 +13,7 @@ from conftest import FIXTURES, REAL, examples, few, name_of, real
 from hypothesis import given
 from hypothesis import strategies as st
 from slow_versions import innermost, instants
-from small_store import Call, Kernel, Memcpy, Operator, Range, answers, asked, cells, opened
+from small_store import Call, Kernel, Memcpy, Operator, Range, answers, asked, cell, cells, opened
 
 import nsysconv
 from nsysconv import Slice
@@ -241,8 +241,7 @@ def test_start_end_ranges_have_no_parent() -> None:
 
 def test_threads_and_processes_with_one_path_are_one_row() -> None:
     rows = (Range(0, 10, "a", tid=12), Range(5, 25, "a", tid=13), Range(5, 25, "a", pid=2))
-    (row,) = answers("ranges", *rows, ranks={1: 0, 2: 1})
-    assert picked(row, "range_count", "range_sum_ns", "rank") == [3, 50, None]
+    assert cell("ranges range_count range_sum_ns rank", *rows, ranks={1: 0, 2: 1}) == (3, 50, None)
 
 
 def test_a_slice_shows_the_ranges_in_it_in_their_whole_tree() -> None:

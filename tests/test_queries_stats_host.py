@@ -16,6 +16,7 @@ from small_store import (
     Total,
     answers,
     by_hand,
+    cell,
     hand_computed,
     only,
     printed,
@@ -120,8 +121,7 @@ def test_mpi_calls_one_by_one() -> None:
 
 
 def test_a_process_without_a_rank_has_an_empty_cell() -> None:
-    (row,) = answers("mpi_event_trace", MpiCall(0, 10, "MPI_Init", "other"))
-    assert row["rank"] is None
+    assert cell("mpi_event_trace rank", MpiCall(0, 10, "MPI_Init", "other")) is None
 
 
 # -- OpenACC
@@ -154,14 +154,12 @@ def test_openacc_by_construct_and_place() -> None:
 )
 def test_the_names_that_importers_give_lose_their_subject(construct: Construct, shown: str) -> None:
     (named,) = name_rows({construct: 1}, {1: "/home/me/a (1).c", 2: "f(int (*)[4])", 3: "b.c"})
-    (row,) = answers("openacc_sum", Operator(0, 10, named["text"], "directive"))
-    assert row["name"] == shown
+    assert cell("openacc_sum name", Operator(0, 10, named["text"], "directive")) == shown
 
 
 def test_names_of_totals_that_are_nsys_s_own_stay() -> None:
     row = Total("openacc_inclusive", 1, 10, 10, 10, "Wait@a.c:1")
-    (found,) = answers("openacc_sum", row, holds={Fact.DIRECTIVE_TOTALS})
-    assert found["name"] == "Wait@a.c:1"
+    assert cell("openacc_sum name", row, holds={Fact.DIRECTIVE_TOTALS}) == "Wait@a.c:1"
 
 
 @by_hand(
@@ -210,8 +208,7 @@ def test_unified_memory_where_nothing_happened() -> None:
 def test_addresses_of_the_upper_half() -> None:
     # 64 bits without a sign, kept with one: behind all others.
     rows = [Migration(0, 10, address=-4096), Migration(0, 10, address=4096)]
-    (row,) = answers("um_total_sum", *rows)
-    assert (row["first_address"], row["last_address"]) == ("0x1000", "0xFFFFFFFFFFFFF000")
+    assert cell("um_total_sum first_address last_address", *rows) == ("0x1000", "0xFFFFFFFFFFFFF000")
     assert [r["address"] for r in answers("um_sum", *rows)] == ["0x1000", "0xFFFFFFFFFFFFF000"]
 
 

@@ -24,6 +24,8 @@ from small_store import (
     Total,
     answers,
     asked,
+    cell,
+    cells,
     hand_computed,
     opened,
     printed,
@@ -200,8 +202,7 @@ def test_push_pop_trace() -> None:
 
 def test_of_ranges_that_start_together_the_shortest_is_first() -> None:
     rows = [Range(0, 100, "outer"), Range(0, 50, "inner")]
-    found = answers("nvtx_pushpop_trace", *rows)
-    assert [(r["name"], r["level"]) for r in found] == [(":inner", 1), (":outer", 0)]
+    assert cells("nvtx_pushpop_trace name level", *rows) == [(":inner", 1), (":outer", 0)]
 
 
 def test_a_range_that_crosses_another_is_not_inside_it() -> None:
@@ -246,8 +247,7 @@ def test_projection_trace() -> None:
 def test_the_example_of_the_page() -> None:
     rows = [Range(0, 400, "step"), Range(100, 250, "load"), Call(200, 210, 1), Call(300, 310, 2),
             Kernel(350, 450, 1, name="K1"), Kernel(550, 700, 2, name="K2")]  # fmt: skip
-    found = answers("nvtx_gpu_proj_sum", *rows)
-    assert [(r["name"], r["projected_sum_ns"]) for r in found] == [(":step", 350), (":load", 100)]
+    assert cells("nvtx_gpu_proj_sum name projected_sum_ns", *rows) == [(":step", 350), (":load", 100)]
     assert [(r["range"], r["name"]) for r in answers("nvtx_kern_sum", *rows)] == [
         (":load", "K1"), (":step", "K2"), (":step", "K1")]  # fmt: skip
 
@@ -273,16 +273,14 @@ def test_a_call_has_to_lie_wholly_in_the_range(call: tuple[int, int], inside: bo
 def test_ranges_are_projected_on_their_own_thread(kind: str) -> None:
     rows = [Range(0, 50, "a", kind), Range(0, 60, "b", kind, pid=2), Call(10, 20, 1, tid=OTHER),
             Call(10, 20, 1, pid=2), Kernel(100, 110, 1), Kernel(200, 220, 1, pid=2)]  # fmt: skip
-    (found,) = answers("nvtx_gpu_proj_trace", *rows)
-    assert (found["name"], found["pid"], found["projected_start_ns"]) == (":b", 2, 200)
+    assert cell("nvtx_gpu_proj_trace name pid projected_start_ns", *rows) == (":b", 2, 200)
     assert [r["range"] for r in answers("nvtx_kern_sum", *rows)] == [None, ":b"]
 
 
 def test_a_range_that_another_thread_closed_is_not_projected() -> None:
     rows = [Range(0, 50, "a", "start_end", end_tid=OTHER), Range(5, 40, "b"), Call(10, 20, 1),
             Kernel(100, 110, 1)]  # fmt: skip
-    (found,) = answers("nvtx_gpu_proj_trace", *rows)
-    assert (found["name"], found["level"], found["parent_id"]) == (":b", 0, None)
+    assert cell("nvtx_gpu_proj_trace name level parent_id", *rows) == (":b", 0, None)
     assert [r["range"] for r in answers("nvtx_kern_sum", *rows)] == [":b"]
     assert len(answers("nvtx_sum", *rows)) == 2
 

@@ -23,6 +23,8 @@ from small_store import (
     Range,
     Row,
     answers,
+    cell,
+    cells,
     hand_computed,
     opened,
     write,
@@ -98,8 +100,7 @@ def test_a_limit_leaves_the_first() -> None:
 def test_of_many_that_start_together_the_longest_are_first() -> None:
     # The limit falls among kernels that all start at 0, on threads that are not in order.
     rows = [Kernel(0, length, stream=length, name=f"k{length}") for length in (3, 9, 1, 7, 5)]
-    found = answers("timeline_events", *rows, Kernel(20, 30, name="late"), limit=2)
-    assert [row["name"] for row in found] == ["k9", "k7"]
+    assert cells("timeline_events name", *rows, Kernel(20, 30, name="late"), limit=2) == ["k9", "k7"]
 
 
 def test_calls_of_threads_that_take_turns() -> None:
@@ -111,8 +112,7 @@ def test_calls_of_threads_that_take_turns() -> None:
         Call(10, 11, tid=2),
         Call(20, 21, tid=2),
     )
-    found = answers("timeline_events", *rows, limit=3)
-    assert [row["start_ns"] for row in found] == [0, 10, 20]
+    assert cells("timeline_events start_ns", *rows, limit=3) == [0, 10, 20]
 
 
 def test_a_slice_takes_what_it_touches() -> None:
@@ -268,8 +268,7 @@ def test_names_of_a_kind_come_by_their_time() -> None:
 
 def test_of_several_as_long_the_earliest_is_named() -> None:
     rows = (Kernel(50, 55, name="a", stream=1), Kernel(20, 25, name="a", stream=2))
-    (row,) = answers("event_durations", *rows)
-    assert (row["max_id"], row["max_start_ns"], row["stream_id"]) == (2, 20, 2)
+    assert cell("event_durations max_id max_start_ns stream_id", *rows) == (2, 20, 2)
 
 
 def test_ranges_and_operators_are_of_their_group() -> None:

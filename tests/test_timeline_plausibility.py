@@ -23,6 +23,7 @@ from small_store import (
     Range,
     Row,
     answers,
+    cell,
     only,
     opened,
 )
@@ -204,8 +205,7 @@ def test_most_operations_may_be_early_unless_the_clock_drifts() -> None:
     calls = [Call(5 * S + n, 5 * S + n + 1, 10 + n) for n in (40, 50, 60, 70)]
     early = [Kernel(S + n, S + n + 5, 10 + n) for n in (40, 50, 60, 70)]
     assert found(*rows, *calls, *early) == {"ops-before-launch": (4, 6, "kernel:3")}
-    row = only("overview", *rows, *calls, *early)
-    assert row["window_ns"] == 30
+    assert cell("overview window_ns", *rows, *calls, *early) == 30
     drifting = [Call(5 * S, 5 * S + 1, 9), Kernel(4 * S + S // 2, 4 * S + S // 2 + 5, 9)]
     assert found(*rows, *calls, *early, *drifting) == {}
 
@@ -214,8 +214,7 @@ def test_a_call_that_is_not_believed_says_nothing_of_its_operation() -> None:
     rows = launched((S, S + 5), (S + 20, S + 30), (S + 40, S + 50), (S + 60, S + 70))
     rows[4] = rows[4]._replace(start=70_000 * S, end=70_000 * S + 5)
     assert found(*rows) == {"events-outside": (1, 8, "api_call:3")}
-    row = only("overview", *rows)
-    assert row["busy_ns"] == 35
+    assert cell("overview busy_ns", *rows) == 35
 
 
 def test_where_all_are_early_it_is_the_clocks() -> None:
@@ -269,8 +268,7 @@ def test_operations_far_behind_their_calls_and_all_else() -> None:
     copied_by = Call(2 * MS + 400, 2 * MS + 500, 50, name="cudaMemcpyAsync")
     copy = copied_by, Memcpy(2 * MS + 500, 2 * MS + 600, 50)
     assert found(*calls, *copy, *late) == {"events-outside": (20, 42, "kernel:1")}
-    row = only("overview", *calls, *copy, *late)
-    assert (row["kernel_sum_ns"], row["window_ns"]) == (0, 100)
+    assert cell("overview kernel_sum_ns window_ns", *calls, *copy, *late) == (0, 100)
     # Work without calls may be another program's; and it may have waited for what the host did meanwhile,
     # or the GPU.
     assert found(*calls[11:], *copy, *late) == {}
