@@ -19,6 +19,7 @@ import pyarrow as pa
 import pytest
 from conftest import (
     BETWEEN,
+    FIXTURES,
     NSYS,
     NSYS_FILES,
     ODD_FILES,
@@ -166,6 +167,18 @@ def test_an_option_that_means_nothing_is_refused(spec: str) -> None:
 def test_reports_on_a_real_file(path: Path, shelf: Shelf) -> None:
     for name in REPORTS:
         check(shelf.opened(path), name)
+
+
+@pytest.mark.parametrize("path", [NSYS / "ranges-3.28.1.sqlite", FIXTURES / "kineto/training-2.13.json"],
+                         ids=name_of)  # fmt: skip
+def test_a_limit_leaves_the_first_rows_and_counts_all(path: Path, shelf: Shelf) -> None:
+    for name in REPORTS:
+        try:
+            whole = shelf.opened(path).report(name)
+        except NotRecorded:
+            continue
+        part = shelf.opened(path).report(name, limit=3)
+        assert (part.rows(), part.row_count) == (whole.rows()[:3], whole.row_count), name
 
 
 @pytest.mark.parametrize("path", few([*NSYS_FILES, *ODD_FILES], 1), ids=name_of)

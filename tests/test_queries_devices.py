@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from conftest import FIXTURES, REAL, few, name_of, profile_in_place, real
+from importing import changed_copy
 from small_store import Call, Kernel, Operator, Range, answers, asked, opened
 
 from nsysconv import api, schema
@@ -28,16 +29,6 @@ A100 = {"name": "NVIDIA A100-SXM4-80GB", "sm_count": 108, "compute_major": 8, "c
 
 def peaks(**known: Any) -> Peaks | None:
     return device_peaks({**EMPTY, **known})
-
-
-def changed(source: str, folder: Path, *statements: str) -> Path:
-    """A copy of a fixture that SQL has changed."""
-    path = folder / Path(source).name
-    path.write_bytes((FIXTURES / source).read_bytes())
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        for statement in statements:
-            connection.execute(statement)
-    return path
 
 
 def described(path: Path, *names: str) -> list[tuple[Any, ...]]:
@@ -78,14 +69,15 @@ OLD = (
 def test_the_oldest_exports_have_kilohertz_and_some_have_mebibytes(
     tmp_path: Path, clock: int, bandwidth: int, memory: int, wanted: tuple[Any, ...]
 ) -> None:
-    path = changed("nsys/basic-2020.sqlite", tmp_path, OLD.format(clock, bandwidth, memory))
+    change = OLD.format(clock, bandwidth, memory)
+    path = changed_copy(FIXTURES / "nsys/basic-2020.sqlite", tmp_path, change)
     names = ("sm_clock_hz", "memory_bandwidth_bytes_per_s", "memory_bytes")
     assert described(path, *names) == [wanted]
 
 
 def test_names_of_2021_go_with_the_properties_of_the_older_table(tmp_path: Path) -> None:
-    path = changed(
-        "nsys/basic-2021.sqlite", tmp_path, "DROP TABLE IF EXISTS TARGET_INFO_CUDA_GPU",
+    path = changed_copy(
+        FIXTURES / "nsys/basic-2021.sqlite", tmp_path, "DROP TABLE IF EXISTS TARGET_INFO_CUDA_GPU",
         "CREATE TABLE TARGET_INFO_CUDA_GPU"
         " (name TEXT, pciBusId, coreClockRate INT, numMultiprocessors INT, deviceId INT, pid INT)",
         "INSERT INTO TARGET_INFO_CUDA_GPU VALUES"
@@ -98,8 +90,8 @@ def test_names_of_2021_go_with_the_properties_of_the_older_table(tmp_path: Path)
 
 def test_a_database_of_nvprof_has_kilohertz_and_attributes(tmp_path: Path) -> None:
     """CUdevice_attribute 36 is the memory's clock in kHz, 39 an SM's threads; flag 0: CUPTI's."""
-    path = changed(
-        "nvprof_database/basic-12.nvvp", tmp_path,
+    path = changed_copy(
+        FIXTURES / "nvprof_database/basic-12.nvvp", tmp_path,
         "DROP TABLE IF EXISTS CUPTI_ACTIVITY_KIND_DEVICE_ATTRIBUTE",
         "CREATE TABLE CUPTI_ACTIVITY_KIND_DEVICE_ATTRIBUTE (_id_, flags, deviceId, attribute, value)",
         "INSERT INTO CUPTI_ACTIVITY_KIND_DEVICE_ATTRIBUTE VALUES"
@@ -129,12 +121,12 @@ def test_a_database_of_rocm_has_megahertz(tmp_path: Path) -> None:
     details["mem_banks"][0]["mem_clk_max"] = 1600
     details["mem_banks"].append({"heap_type": 0, "mem_clk_max": 6400})
     change = f"UPDATE {table} SET extdata = '{json.dumps(details)}' WHERE type = 'GPU'"
-    path = changed(source, tmp_path, change)
+    path = changed_copy(FIXTURES / source, tmp_path, change)
     assert described(path, *CLOCKS) == [(1700 * MHZ, 1600 * MHZ, 64, None, None)]
     # Banks of two clocks have none.
     details["mem_banks"].append({**details["mem_banks"][0], "mem_clk_max": 1500})
     change = f"UPDATE {table} SET extdata = '{json.dumps(details)}' WHERE type = 'GPU'"
-    path = changed(source, tmp_path, change)
+    path = changed_copy(FIXTURES / source, tmp_path, change)
     assert described(path, "memory_clock_hz") == [(None,)]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +26,12 @@ from small_store import (
     step,
     write,
 )
+from test_render import rendered
 
 from nsysconv import api
 from nsysconv.api import Slice
 from nsysconv.facts import Fact
-from nsysconv.render import Options, renderer
+from nsysconv.render import Options
 from nsysconv.timeline.annotations import count_named
 from nsysconv.timeline.sliced import sliced
 from nsysconv.timeline.slices import StepRule
@@ -195,9 +195,7 @@ def test_counting_reads_no_launches_and_without_a_step_no_events(monkeypatch: py
 
 def shown(name: str, width: int | None, *rows: Row, **options: Any) -> str:
     report = asked("kernels", *rows, **options)
-    out = StringIO()
-    renderer(name)([report], out, Options(width=width))
-    return out.getvalue().replace("<wbr>", "")
+    return rendered(name, report, options=Options(width=width)).replace("<wbr>", "")
 
 
 @pytest.mark.parametrize(("name", "width"), [

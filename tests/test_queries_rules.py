@@ -271,21 +271,6 @@ def test_the_outer_of_two_calls_is_the_one_that_copied() -> None:
     assert only("cuda_memcpy_sync", *rows)["name"] == "cudaMemcpy"
 
 
-@pytest.mark.parametrize("rule", ["cuda_memcpy_async", "cuda_api_sync", "gpu_gaps:gap=0"])
-def test_a_limit_leaves_the_longest_and_counts_all(rule: str) -> None:
-    """The limit comes after the sorting: the longest is the last in time."""
-    rows = (
-        *called("cudaMemcpyAsync", Memcpy(10, 20), Memcpy(30, 40), Memcpy(90, 120)),
-        Call(500, 510, name="cudaStreamSynchronize"), Call(520, 550, name="cudaStreamSynchronize"),
-    )  # fmt: skip
-    with opened(*rows) as profile:
-        report = profile.report(rule, limit=2)
-        everything = profile.report(rule).rows()
-    assert report.row_count == len(everything)
-    assert report.rows() == everything[:2]
-    assert everything[0]["dur_ns"] == max(row["dur_ns"] for row in everything)
-
-
 @pytest.mark.parametrize(("rule", "copies"), [
     ("cuda_memcpy_async", called("cudaMemcpyAsync", PAGEABLE, Memcpy(50, 60, src=None),
                                  Memcpy(70, 80, src="Pinned", dst="Unknown"))),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,18 +22,17 @@ from small_store import (
     Range,
     Total,
     answers,
-    asked,
     cell,
     cells,
     hand_computed,
     opened,
     printed,
 )
+from test_render import rendered
 
 from nsysconv import api
 from nsysconv.errors import NotRecorded
 from nsysconv.facts import Fact
-from nsysconv.render import Options, renderer
 
 OTHER = 12  # another thread
 TIMES = "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns)"
@@ -144,18 +142,12 @@ def test_a_table_read_back_prints_the_same(format_name: str, tmp_path: Path) -> 
     rows = [Range(0, 10, "a"), Range(20, 41, "a"), Range(100, 160, "a", "start_end"),
             Range(5, 8, "b", domain=1), Range(6, 8, "c:d"), Range(7, 8, ":e")]  # fmt: skip
     with opened(*rows, domains={(1, 1): "X"}) as profile:
-        first = written(profile, "nvtx_sum", format_name)
+        first = rendered(format_name, profile.report("nvtx_sum"))
     path = tmp_path / "table"
     path.write_text(first, encoding="utf-8")
     with api.open(path) as profile:
-        assert written(profile, "nvtx_sum", format_name) == first
+        assert rendered(format_name, profile.report("nvtx_sum")) == first
     assert all(name in first for name in (":a", "X:b", ":c:d", "::e", "PushPop", "StartEnd"))
-
-
-def written(profile: api.OpenProfile, report: str, format_name: str) -> str:
-    out = io.StringIO()
-    renderer(format_name)([profile.report(report)], out, Options())
-    return out.getvalue()
 
 
 test_sums_by_name = hand_computed(
@@ -214,12 +206,6 @@ def test_a_range_that_crosses_another_is_not_inside_it() -> None:
         ":a": None, ":b": None, ":d": 2, ":c": 2}  # fmt: skip
     assert found[":b"]["child_sum_ns"] == 20
     assert found[":c"]["range_stack"] == ":2:3"
-
-
-def test_a_limit_counts_all_rows() -> None:
-    shown = asked("nvtx_pushpop_trace", *(Range(i, 100 - i, "a") for i in range(5)), limit=2)
-    assert shown.row_count == 5
-    assert shown.table.column("range_stack").to_pylist() == [":1", ":1:2"]
 
 
 def test_a_slice_of_the_trace_keeps_its_parents() -> None:

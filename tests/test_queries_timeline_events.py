@@ -88,15 +88,6 @@ def test_a_range_that_was_never_closed_ends_with_the_recording() -> None:
     assert events(*rows, recording_ns=70)[1] == ("range", 5, 65, "open")
 
 
-def test_a_limit_leaves_the_first() -> None:
-    with opened(*reversed(ROWS)) as profile:
-        whole = profile.report("timeline_events").rows()
-        for limit in (1, 2, 3, 5, 7, 8, 20):
-            part = profile.report("timeline_events", limit=limit)
-            assert part.rows() == whole[:limit]
-            assert part.row_count == len(ROWS)
-
-
 def test_of_many_that_start_together_the_longest_are_first() -> None:
     # The limit falls among kernels that all start at 0, on threads that are not in order.
     rows = [Kernel(0, length, stream=length, name=f"k{length}") for length in (3, 9, 1, 7, 5)]

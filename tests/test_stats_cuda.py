@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +24,13 @@ from small_store import (
     hand_computed,
     printed,
 )
+from test_render import rendered
 
 from nsysconv import api
 from nsysconv.errors import NotRecorded
 from nsysconv.facts import Fact
 from nsysconv.queries import ENTRIES, NSYS_TABLES, parse_spec
 from nsysconv.queries.stats.cuda_names import function_name, innermost_around
-from nsysconv.render import Options, renderer
 
 CUDA = tuple(name for name in NSYS_TABLES if name.startswith("cuda_"))
 # The definitions' example: squares of -37.5, -27.5, 12.5 and 52.5 add up to 5075; √(5075/3) = 41.13.
@@ -440,9 +439,7 @@ def test_a_table_read_back_prints_the_same(report: str, tmp_path: Path) -> None:
     path = tmp_path / f"{report}.csv"
     path.write_text("\n".join((header, *told)) + "\n", encoding="utf-8")
     with api.open(path) as profile:
-        out = io.StringIO()
-        renderer("csv")([profile.report(report)], out, Options())
-    assert out.getvalue() == path.read_text(encoding="utf-8")
+        assert rendered("csv", profile.report(report)) == path.read_text(encoding="utf-8")
 
 
 def test_an_operation_without_a_time_counts_and_has_none() -> None:

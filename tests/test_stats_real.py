@@ -17,10 +17,10 @@ from typing import Any
 
 import pytest
 from conftest import REAL_FILES, few, name_of, real
+from test_render import rendered
 
 from nsysconv import api
 from nsysconv.errors import NotRecorded
-from nsysconv.render import Options, renderer
 
 TIMES = ("Avg (ns)", "Med (ns)", "Min (ns)", "Max (ns)", "StdDev (ns)")
 SIZES = ("Avg (MB)", "Med (MB)", "Min (MB)", "Max (MB)", "StdDev (MB)")
@@ -32,12 +32,10 @@ Groups = dict[Any, list[int]]
 def printed(path: Path, report: str) -> str:
     """What we print of the file, read in place."""
     with api.open(path) as profile:
-        out = io.StringIO()
         try:
-            renderer("csv")([profile.report(report)], out, Options())
+            return rendered("csv", profile.report(report))
         except NotRecorded:
             pytest.skip("not recorded in this file")
-    return out.getvalue()
 
 
 def select(path: Path, table: str, columns: str) -> list[tuple[Any, ...]]:
