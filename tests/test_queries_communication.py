@@ -9,7 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from slow_versions import instants
-from small_store import Graph, Kernel, Memcpy, Memset, Migration, Row, answers, picked
+from small_store import (
+    Graph,
+    Kernel,
+    Memcpy,
+    Memset,
+    Migration,
+    Row,
+    answers,
+    hand_computed,
+    picked,
+)
 
 from nsysconv.facts import Fact
 
@@ -48,49 +58,31 @@ def test_what_is_exposed_adds_up_with_computation_and_idle_to_the_window() -> No
     assert row["computation_union_ns"] + parts + row["idle_ns"] == row["window_ns"] == 900
 
 
-def test_a_graph_recorded_as_one_interval_is_computation() -> None:
-    row = only(Graph(0, 100), Kernel(50, 250, name=NCCL))
-    assert picked(row, "computation_union_ns", "overlap_ns", "exposed_communication_ns") == (
-        100, 50, 150)  # fmt: skip
-
-
-def test_kernels_that_overlap_count_once() -> None:
-    row = only(Kernel(0, 100, name=NCCL), Kernel(50, 150, stream=8, name=NCCL), Kernel(100, 120))
-    assert picked(row, "communication_union_ns", "overlap_ns") == (150, 20)
-
-
-def test_overlap_is_zero_without_communication() -> None:
-    assert picked(only(Kernel(0, 10)), "communication_union_ns", "overlap_ns", "overlap_pct") == (
-        0, 0, 0.0)  # fmt: skip
-
-
-def test_each_device_has_its_own_row() -> None:
-    rows = answers("comm_overlap", Kernel(0, 100), Kernel(20, 60, device=1),
-                   Kernel(50, 90, device=1, stream=8, name=NCCL))  # fmt: skip
-    assert [picked(row, "device_id", "window_ns", "overlap_ns", "exposed_communication_ns")
-            for row in rows] == [(0, 100, 0, 0), (1, 70, 10, 30)]  # fmt: skip
-
-
-def test_the_rank_is_that_of_the_only_process() -> None:
-    assert only(Kernel(0, 100), ranks={1: 5})["rank"] == 5
-
-
-def test_a_slice_clips() -> None:
-    """[350, 900): the kernel's [350, 400) and [800, 900), nccl's [350, 600), the copy from 600."""
-    row = only(*EXAMPLE, time=(350, 900))
-    assert picked(row, "window_ns", "computation_union_ns", "overlap_ns", *PARTS, "idle_ns") == (
-        550, 150, 50, 200, 100, 20, 0, 80)  # fmt: skip
-
-
-def test_copies_that_were_not_recorded_are_not_zero() -> None:
-    row = only(*EXAMPLE, without={Fact.MEMCPYS})
-    assert picked(row, "memcpy_union_ns", "exposed_memcpy_ns", "exposed_memset_ns") == (
-        None, None, 40 - 20)  # fmt: skip
-
-
-def test_kernels_without_a_time_have_no_window() -> None:
-    row = only(Kernel(None, None))
-    assert picked(row, "window_ns", "communication_union_ns", "idle_ns") == (None, None, None)
+test_by_hand_of_few_rows = hand_computed(
+    ("a graph recorded as one interval is computation",
+     "comm_overlap computation_union_ns overlap_ns exposed_communication_ns",
+     (Graph(0, 100), Kernel(50, 250, name=NCCL)), [(100, 50, 150)]),
+    ("kernels that overlap count once", "comm_overlap communication_union_ns overlap_ns",
+     (Kernel(0, 100, name=NCCL), Kernel(50, 150, stream=8, name=NCCL), Kernel(100, 120)), [(150, 20)]),
+    ("overlap is zero without communication",
+     "comm_overlap communication_union_ns overlap_ns overlap_pct", (Kernel(0, 10),), [(0, 0, 0.0)]),
+    ("each device has its own row",
+     "comm_overlap device_id window_ns overlap_ns exposed_communication_ns",
+     (Kernel(0, 100), Kernel(20, 60, device=1), Kernel(50, 90, device=1, stream=8, name=NCCL)),
+     [(0, 100, 0, 0), (1, 70, 10, 30)]),
+    ("the rank is that of the only process", "comm_overlap rank", (Kernel(0, 100),), [5],
+     {"ranks": {1: 5}}),
+    # [350, 900): the kernel's [350, 400) and [800, 900), nccl's [350, 600), the copy from 600.
+    ("a slice clips",
+     "comm_overlap window_ns computation_union_ns overlap_ns exposed_communication_ns exposed_memcpy_ns "
+     "exposed_memset_ns exposed_um_ns idle_ns",
+     EXAMPLE, [(550, 150, 50, 200, 100, 20, 0, 80)], {"time": (350, 900)}),
+    ("copies that were not recorded are not zero",
+     "comm_overlap memcpy_union_ns exposed_memcpy_ns exposed_memset_ns", EXAMPLE,
+     [(None, None, 40 - 20)], {"without": {Fact.MEMCPYS}}),
+    ("kernels without a time have no window", "comm_overlap window_ns communication_union_ns idle_ns",
+     (Kernel(None, None),), [(None, None, None)]),
+)  # fmt: skip
 
 
 def test_user_rules_decide_what_communicates(tmp_path: Path) -> None:

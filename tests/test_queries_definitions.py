@@ -53,28 +53,6 @@ def test_a_sum_by_name_holds_nested_calls_too() -> None:
         "cudaMemcpy": 100, "cuMemcpyHtoD": 80}  # fmt: skip
 
 
-def test_the_total_of_a_process_takes_outermost_calls_only() -> None:
-    assert cell("processes api_call_count api_sum_ns", *NESTED) == (2, 100)
-
-
-def test_calls_of_two_threads_do_not_nest() -> None:
-    assert only("processes", Call(0, 100, 1), Call(10, 90, 2, tid=12))["api_sum_ns"] == 180
-
-
-def test_calls_that_touch_are_both_outermost() -> None:
-    assert only("processes", Call(0, 100, 1), Call(100, 150, 2))["api_sum_ns"] == 150
-
-
-def test_of_calls_that_start_together_the_longer_is_the_outer_one() -> None:
-    assert only("processes", Call(10, 30, 1), Call(10, 100, 2))["api_sum_ns"] == 90
-
-
-def test_a_call_that_crosses_another_is_cut_where_that_ends() -> None:
-    """[50, 150) becomes [50, 100), which lies in [0, 100); [120, 130) is then outermost."""
-    rows = (Call(0, 100, 1), Call(50, 150, 2), Call(120, 130, 3))
-    assert only("processes", *rows)["api_sum_ns"] == 100 + 10
-
-
 def test_calls_that_cross_are_noted_and_count_whole_by_name() -> None:
     with opened(Call(0, 100, 1), Call(50, 150, 2, name="cudaFree"), Call(160, 170, 3)) as profile:
         report = profile.report("api_vs_kernel")
@@ -83,14 +61,23 @@ def test_calls_that_cross_are_noted_and_count_whole_by_name() -> None:
         "cudaLaunchKernel": 110, "cudaFree": 100}  # fmt: skip
 
 
-def test_a_slice_takes_whole_calls() -> None:
-    row = only("processes", Call(0, 100, 1), Call(100, 200, 2), time=(90, 100))
-    assert (row["api_call_count"], row["api_sum_ns"]) == (1, 100)
-
-
-def test_two_versions_of_a_function_are_one_row() -> None:
-    rows = (Call(0, 10, 1, name="cudaFree_v1"), Call(20, 50, 2, name="cudaFree_v2"))
-    assert cell("api_vs_kernel name call_count api_sum_ns", *rows) == ("cudaFree", 2, 40)
+test_api_time_by_hand = hand_computed(
+    ("the total of a process takes outermost calls only", "processes api_call_count api_sum_ns", NESTED,
+     [(2, 100)]),
+    ("calls of two threads do not nest", "processes api_sum_ns",
+     (Call(0, 100, 1), Call(10, 90, 2, tid=12)), [180]),
+    ("calls that touch are both outermost", "processes api_sum_ns",
+     (Call(0, 100, 1), Call(100, 150, 2)), [150]),
+    ("of calls that start together the longer is the outer one", "processes api_sum_ns",
+     (Call(10, 30, 1), Call(10, 100, 2)), [90]),
+    # [50, 150) becomes [50, 100), which lies in [0, 100); [120, 130) is then outermost.
+    ("a call that crosses another is cut where that ends", "processes api_sum_ns",
+     (Call(0, 100, 1), Call(50, 150, 2), Call(120, 130, 3)), [100 + 10]),
+    ("a slice takes whole calls", "processes api_call_count api_sum_ns",
+     (Call(0, 100, 1), Call(100, 200, 2)), [(1, 100)], {"time": (90, 100)}),
+    ("two versions of a function are one row", "api_vs_kernel name call_count api_sum_ns",
+     (Call(0, 10, 1, name="cudaFree_v1"), Call(20, 50, 2, name="cudaFree_v2")), [("cudaFree", 2, 40)]),
+)  # fmt: skip
 
 
 # -- latency and queue time
@@ -127,14 +114,6 @@ test_latencies_by_hand = hand_computed(
 # -- GPU time by call
 
 
-def test_a_call_owns_ops_of_every_kind() -> None:
-    rows = (Call(0, 9, 1), Kernel(10, 20, 1), Memcpy(20, 50, 1), Memset(50, 57, 1), Graph(60, 99, 1))
-    row = only("api_vs_kernel", *rows)
-    assert (row["gpu_op_count"], row["kernel_count"]) == (4, 1)
-    assert (row["kernel_sum_ns"], row["memcpy_sum_ns"], row["memset_sum_ns"]) == (10, 30, 7)
-    assert row["gpu_op_sum_ns"] == 10 + 30 + 7 + 39
-
-
 def test_ops_without_a_call_have_a_row_whose_call_figures_are_null() -> None:
     rows = (Call(0, 9, 1), Kernel(10, 20, 0), Memcpy(20, 50, None), Kernel(60, 61, 77))
     row = by_name(*rows)["[no API call]"]
@@ -149,11 +128,6 @@ def test_ops_of_the_slice_whose_calls_lie_before_it_are_not_lost() -> None:
     assert sum(row["kernel_sum_ns"] for row in found) == 50
 
 
-def test_without_links_gpu_figures_are_null() -> None:
-    row = only("api_vs_kernel", Call(0, 10, 1), without=(Fact.API_LINKS,))
-    assert (row["call_count"], row["gpu_op_count"], row["kernel_sum_ns"]) == (1, None, None)
-
-
 test_gpu_time_by_call_by_hand = hand_computed(
     ("each op has one owner", "api_vs_kernel name kernel_sum_ns",
      (Call(0, 100, 1), Call(10, 90, 1, "driver", name=SIDE), Kernel(50, 60, 1)),
@@ -161,7 +135,13 @@ test_gpu_time_by_call_by_hand = hand_computed(
     ("the same id in two processes is two calls", "api_vs_kernel name kernel_count",
      (Call(0, 10, 1), Call(0, 20, 1, pid=2, name="cudaLaunchKernelExC"), Kernel(30, 40, 1, pid=2),
       Kernel(30, 40, 1), Kernel(50, 60, 1)), [("cudaLaunchKernelExC", 1), ("cudaLaunchKernel", 2)]),
-)
+    ("a call owns ops of every kind",
+     "api_vs_kernel gpu_op_count kernel_count kernel_sum_ns memcpy_sum_ns memset_sum_ns gpu_op_sum_ns",
+     (Call(0, 9, 1), Kernel(10, 20, 1), Memcpy(20, 50, 1), Memset(50, 57, 1), Graph(60, 99, 1)),
+     [(4, 1, 10, 30, 7, 10 + 30 + 7 + 39)]),
+    ("without links gpu figures are null", "api_vs_kernel call_count gpu_op_count kernel_sum_ns",
+     (Call(0, 10, 1),), [(1, None, None)], {"without": (Fact.API_LINKS,)}),
+)  # fmt: skip
 
 
 # -- statistics and shares
@@ -171,66 +151,35 @@ def kernels_of(*durations: int) -> tuple[Kernel, ...]:
     return tuple(Kernel(1000 * i, 1000 * i + dur) for i, dur in enumerate(durations, 1))
 
 
-def test_statistics_of_the_documentation() -> None:
-    row = only("kernels", *kernels_of(60, 10, 100, 20))
-    assert (row["kernel_count"], row["kernel_sum_ns"], row["avg_ns"]) == (4, 190, 47.5)
-    assert (row["med_ns"], row["min_ns"], row["max_ns"]) == ((20 + 60) / 2, 10, 100)
-    assert row["stddev_ns"] == pytest.approx((5075 / 3) ** 0.5)
-
-
-def test_the_median_of_an_odd_number_is_the_middle_one() -> None:
-    assert only("kernels", *kernels_of(60, 10, 100))["med_ns"] == 60
-
-
-def test_the_deviation_of_one_row_is_zero() -> None:
-    assert only("kernels", Kernel(10, 30))["stddev_ns"] == 0
-
-
 def test_small_deviations_of_long_kernels_do_not_drown() -> None:
     base = 10**12
     rows = [Kernel(i * 2 * base, i * 2 * base + base + i) for i in (1, 2, 3)]
     assert only("kernels", *rows)["stddev_ns"] == pytest.approx(1.0)
 
 
-def test_statistics_leave_out_kernels_without_time_and_count_them() -> None:
-    row = only("kernels", Kernel(None, None), Kernel(10, 30), Kernel(40, 50))
-    assert (row["kernel_count"], row["avg_ns"], row["min_ns"]) == (3, 15, 10)
-
-
-def test_kernel_shares_are_of_all_rows_of_the_table() -> None:
-    rows = (Kernel(0, 10, name="a"), Kernel(20, 50, name="b"), Kernel(0, 60, device=1, name="a"))
-    found = answers("kernels", *rows, split="device")
-    assert [(r["device_id"], r["name"], r["kernel_pct"]) for r in found] == [
-        (1, "a", 60), (0, "b", 30), (0, "a", 10)]  # fmt: skip
-
-
-def test_kernel_shares_of_no_time_at_all_are_zero() -> None:
-    assert only("kernels", Kernel(10, 10))["kernel_pct"] == 0
+test_statistics_and_shares_by_hand = hand_computed(
+    ("statistics of the documentation",
+     "kernels kernel_count kernel_sum_ns avg_ns med_ns min_ns max_ns stddev_ns",
+     (*kernels_of(60, 10, 100, 20),),
+     [(4, 190, 47.5, (20 + 60) / 2, 10, 100, pytest.approx((5075 / 3) ** 0.5))]),
+    ("the median of an odd number is the middle one", "kernels med_ns", (*kernels_of(60, 10, 100),),
+     [60]),
+    ("the deviation of one row is zero", "kernels stddev_ns", (Kernel(10, 30),), [0]),
+    ("statistics leave out kernels without time and count them", "kernels kernel_count avg_ns min_ns",
+     (Kernel(None, None), Kernel(10, 30), Kernel(40, 50)), [(3, 15, 10)]),
+    ("kernel shares are of all rows of the table", "kernels device_id name kernel_pct",
+     (Kernel(0, 10, name="a"), Kernel(20, 50, name="b"), Kernel(0, 60, device=1, name="a")),
+     [(1, "a", 60), (0, "b", 30), (0, "a", 10)], {"split": "device"}),
+    ("kernel shares of no time at all are zero", "kernels kernel_pct", (Kernel(10, 10),), [0]),
+)  # fmt: skip
 
 
 # -- transfers
 
 
-def test_throughput_is_sum_over_sum() -> None:
-    rows = (Memcpy(0, 400_000, bytes=4_000_000), Memcpy(500_000, 502_000, bytes=1_000))
-    row = only("transfers", *rows)
-    assert (row["bytes_sum"], row["memcpy_sum_ns"]) == (4_001_000, 402_000)
-    assert row["throughput_bytes_per_s"] == pytest.approx(4_001_000 / 402_000 * 1e9)
-
-
-def test_throughput_of_no_time_is_not_recorded() -> None:
-    assert only("transfers", Memcpy(10, 10))["throughput_bytes_per_s"] is None
-
-
 def test_a_peer_copy_belongs_to_the_device_that_executed_it_once() -> None:
     rows = (Memcpy(0, 10, device=1, direction="PtoP", src="Device", peer=0), Kernel(0, 1))
     assert cell("transfers device_id peer_device_id memcpy_count", *rows, split="device") == (1, 0, 1)
-
-
-def test_statistics_of_sizes() -> None:
-    row = only("transfers", *(Memcpy(i, i + 1, bytes=size) for i, size in enumerate((9, 1, 2, 4), 1)))
-    names = ("bytes_avg", "bytes_med", "bytes_min", "bytes_max")
-    assert [row[name] for name in names] == [4, 3, 1, 9]
 
 
 test_transfers_by_hand = hand_computed(
@@ -255,11 +204,16 @@ test_transfers_by_hand = hand_computed(
     # Its size is not recorded, and that is never a zero.
     ("a copy of unknown size is in no bucket of sizes", "transfer_sizes bucket_min_bytes memcpy_count",
      (Memcpy(0, 10, bytes=None), Memcpy(20, 30, bytes=5)), [(None, 1), (0, 1)]),
-)
-
-
-def test_bytes_that_were_not_recorded_are_null_and_no_zero() -> None:
-    assert only("transfers", Memcpy(0, 10, bytes=None))["bytes_sum"] is None
+    ("throughput is sum over sum", "transfers bytes_sum memcpy_sum_ns throughput_bytes_per_s",
+     (Memcpy(0, 400_000, bytes=4_000_000), Memcpy(500_000, 502_000, bytes=1_000)),
+     [(4_001_000, 402_000, pytest.approx(4_001_000 / 402_000 * 1e9))]),
+    ("throughput of no time is not recorded", "transfers throughput_bytes_per_s", (Memcpy(10, 10),),
+     [None]),
+    ("statistics of sizes", "transfers bytes_avg bytes_med bytes_min bytes_max",
+     (*(Memcpy(i, i + 1, bytes=size) for i, size in enumerate((9, 1, 2, 4), 1)),), [(4, 3, 1, 9)]),
+    ("bytes that were not recorded are null and no zero", "transfers bytes_sum",
+     (Memcpy(0, 10, bytes=None),), [None]),
+)  # fmt: skip
 
 
 # -- what the host did: thread 11 in the host part [400, 490) of the gap [400, 600)
@@ -274,6 +228,12 @@ def host(*rows: Row, **options: Any) -> dict[tuple[str, str], int]:
     """Time by activity and name."""
     found = answers("idle_host", *GAP, *rows, **options)
     return {(row["activity"], row["name"]): row["host_sum_ns"] for row in found}
+
+
+def test_a_gap_counts_once_for_an_activity_of_several_pieces() -> None:
+    rows = (Range(400, 410, "r"), Range(450, 460, "r"))
+    found = {r["name"]: r["gap_count"] for r in answers("idle_host", *GAP, *rows)}
+    assert found == {"r": 1, OUTSIDE[1]: 1}
 
 
 test_what_the_host_did_by_hand = hand_computed(
@@ -329,31 +289,16 @@ test_what_the_host_did_by_hand = hand_computed(
      (*GAP, Operator(390, 495, CONSTRUCT, "directive")), [CONSTRUCT]),
     ("profiler work is no activity", host, (Overhead(410, 430), Range(400, 440, "r")),
      {("range", "r"): 20, OUTSIDE: 50}),
-)
-
-
-def test_a_gap_counts_once_for_an_activity_of_several_pieces() -> None:
-    rows = (Range(400, 410, "r"), Range(450, 460, "r"))
-    found = {r["name"]: r["gap_count"] for r in answers("idle_host", *GAP, *rows)}
-    assert found == {"r": 1, OUTSIDE[1]: 1}
-
-
-def test_a_gap_names_what_the_thread_did_longest() -> None:
-    rows = (Range(400, 410, "a"), Range(410, 460, "b"), Range(470, 475, "a"))
-    row = only("idle_gaps", *GAP, *rows)
-    assert (row["thread"], row["during"], row["during_ns"]) == ("11", "b", 50)
-    assert row["next_op"] == "kernel"
-
-
-def test_two_symbols_of_one_function_are_one_activity() -> None:
-    """cudaFree 30 + 20 is longer than the 40 outside."""
-    rows = (Call(400, 430, 2, name="cudaFree_v1"), Call(430, 450, 3, name="cudaFree_v2"))
-    assert cell("idle_gaps during during_ns", *GAP, *rows) == ("cudaFree", 50)
-
-
-def test_gap_without_host_part_has_no_activity() -> None:
-    row = only("idle_gaps", Kernel(300, 400), Kernel(600, 700, 1), Call(350, 360, 1))
-    assert (row["during"], row["during_ns"]) == (None, None)
+    ("a gap names what the thread did longest", "idle_gaps thread during during_ns next_op",
+     (*GAP, Range(400, 410, "a"), Range(410, 460, "b"), Range(470, 475, "a")),
+     [("11", "b", 50, "kernel")]),
+    # cudaFree 30 + 20 is longer than the 40 outside.
+    ("two symbols of one function are one activity", "idle_gaps during during_ns",
+     (*GAP, Call(400, 430, 2, name="cudaFree_v1"), Call(430, 450, 3, name="cudaFree_v2")),
+     [("cudaFree", 50)]),
+    ("gap without host part has no activity", "idle_gaps during during_ns",
+     (Kernel(300, 400), Kernel(600, 700, 1), Call(350, 360, 1)), [(None, None)]),
+)  # fmt: skip
 
 
 # -- ranks

@@ -11,7 +11,7 @@ from typing import Any
 from conftest import REAL, examples, real
 from hypothesis import given
 from hypothesis import strategies as st
-from small_store import Call, Kernel, Range, answers, picked, write
+from small_store import Call, Kernel, Range, answers, hand_computed, picked, write
 
 import nsysconv
 
@@ -25,19 +25,6 @@ ENDS = (0, *(digit * 10**power for power in range(9) for digit in (1, 2, 5)))
 
 # docs/definitions/events.md, Distributions.
 LENGTHS = kernels("f", (0, 3), (10, 14), (20, 26), (30, 37), (40, 60))
-
-
-def test_the_histogram_of_the_documentation() -> None:
-    rows = answers("cuda_gpu_kern_hist", *LENGTHS, *kernels("g", (70, 71), (72, 72)))
-    columns = ("name", "bucket_min_ns", "kernel_count", "kernel_sum_ns", "bucket_pct", "med_ns", "p90_ns",
-               "p99_ns")  # fmt: skip
-    assert [picked(row, *columns) for row in rows] == [
-        ("f", 2, 2, 7, 40.0, 6.0, 20, 20),
-        ("f", 5, 2, 13, 40.0, 6.0, 20, 20),
-        ("f", 20, 1, 20, 20.0, 6.0, 20, 20),
-        ("g", 0, 1, 0, 50.0, 0.5, 1, 1),
-        ("g", 1, 1, 1, 50.0, 0.5, 1, 1),
-    ]
 
 
 def test_percentiles_are_durations_that_occur() -> None:
@@ -123,11 +110,18 @@ def test_without_a_name_it_is_the_longest_of_those_that_ran_several_times() -> N
         ("long", 1), ("long", 2), ("once", 1), ("short", 1), ("short", 2), ("short", 3)]  # fmt: skip
 
 
-def test_devices_of_one_process_have_their_own_instances() -> None:
-    events = (*kernels("f", (0, 5), (20, 25)), *kernels("f", (10, 15), device=1))
-    rows = answers("cuda_gpu_kern_pace", *events)
-    assert [picked(row, "device_id", "instance", "delta_ns") for row in rows] == [
-        (0, 1, None), (1, 1, None), (0, 2, 20)]  # fmt: skip
+test_by_hand_of_few_rows = hand_computed(
+    ("the histogram of the documentation",
+     "cuda_gpu_kern_hist name bucket_min_ns kernel_count kernel_sum_ns bucket_pct med_ns p90_ns p99_ns",
+     (*LENGTHS, *kernels("g", (70, 71), (72, 72))),
+     [("f", 2, 2, 7, 40.0, 6.0, 20, 20), ("f", 5, 2, 13, 40.0, 6.0, 20, 20),
+      ("f", 20, 1, 20, 20.0, 6.0, 20, 20), ("g", 0, 1, 0, 50.0, 0.5, 1, 1),
+      ("g", 1, 1, 1, 50.0, 0.5, 1, 1),]),
+    ("devices of one process have their own instances",
+     "cuda_gpu_kern_pace device_id instance delta_ns",
+     (*kernels("f", (0, 5), (20, 25)), *kernels("f", (10, 15), device=1)),
+     [(0, 1, None), (1, 1, None), (0, 2, 20)]),
+)  # fmt: skip
 
 
 def test_paces_of_ranges_and_of_their_projections() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from small_store import Call, Graph, Kernel, Memcpy, Row, answers, asked, picked
+from small_store import Call, Graph, Kernel, Memcpy, Row, answers, asked, hand_computed, picked
 
 from nsysconv.api import Slice
 
@@ -155,49 +155,31 @@ def test_the_queue_of_the_documentation() -> None:
     }  # fmt: skip
 
 
-def test_queue_is_full_from_the_limit_on() -> None:
-    """Two or more wait during [110, 300): 190 of 300."""
-    row = queue(*WAITING, spec="queue_length:full=2")
-    assert picked(row, "full_ns", "full_pct") == (190, pytest.approx(100 * 190 / 300))
-
-
-def test_a_launch_at_the_moment_of_another_start_comes_first() -> None:
-    row = queue(Call(0, 5, 1), Kernel(10, 20, 1), Call(10, 15, 2), Kernel(30, 40, 2))
-    assert picked(row, "queue_length_max", "queue_length_min") == (2, 0)
-
-
-def test_a_launch_that_does_not_wait_is_two_changes() -> None:
-    row = queue(Call(10, 15, 1), Kernel(10, 20, 1))
-    assert picked(row, "launch_count", "span_ns", "waiting_avg", "queue_length_avg", "full_pct") == (
-        1, 0, 0.0, 0.5, 0.0)  # fmt: skip
-
-
-def test_nodes_of_a_graph_wait_as_one_launch() -> None:
-    rows = (Call(0, 10, 1), *(Kernel(20 + i, 21 + i, 1) for i in range(5)))
-    assert picked(queue(*rows), "launch_count", "queue_length_max", "span_ns") == (1, 1, 20)
-
-
-def test_a_graph_recorded_as_one_interval_waits_too() -> None:
-    assert queue(Call(0, 10, 1), Graph(20, 90, 1))["waiting_avg"] == 1.0
-
-
-def test_each_stream_has_a_queue_of_its_own() -> None:
-    rows = (Call(0, 5, 1), Kernel(10, 20, 1, stream=7), Call(1, 5, 2), Kernel(30, 40, 2, stream=8))
-    found = answers("queue_length:full=1", *rows)
-    assert [picked(row, "stream", "queue_length_max", "span_ns", "full_ns") for row in found] == [
-        ("7", 1, 10, 10), ("8", 1, 29, 29)]  # fmt: skip
-
-
-def test_streams_of_several_processes_are_labeled_with_the_process() -> None:
-    rows = (Call(0, 5, 1), Kernel(10, 20, 1), Call(0, 5, 1, pid=2), Kernel(30, 40, 1, pid=2))
-    found = answers("queue_length", *rows, ranks={1: 0, 2: 1})
-    assert [picked(row, "rank", "stream", "span_ns") for row in found] == [
-        (0, "7@1", 10), (1, "7@2", 30)]  # fmt: skip
-
-
-def test_a_launch_whose_op_starts_before_its_call_never_waited() -> None:
-    row = queue(Call(10, 20, 1), Kernel(5, 8, 1), Call(30, 40, 2), Kernel(45, 50, 2))
-    assert picked(row, "launch_count", "span_ns", "queue_length_min") == (1, 15, 0)
+test_queue_length_by_hand = hand_computed(
+    # Two or more wait during [110, 300): 190 of 300.
+    ("queue is full from the limit on", "queue_length:full=2 full_ns full_pct", WAITING,
+     [(190, pytest.approx(100 * 190 / 300))]),
+    ("a launch at the moment of another start comes first",
+     "queue_length queue_length_max queue_length_min",
+     (Call(0, 5, 1), Kernel(10, 20, 1), Call(10, 15, 2), Kernel(30, 40, 2)), [(2, 0)]),
+    ("a launch that does not wait is two changes",
+     "queue_length launch_count span_ns waiting_avg queue_length_avg full_pct",
+     (Call(10, 15, 1), Kernel(10, 20, 1)), [(1, 0, 0.0, 0.5, 0.0)]),
+    ("nodes of a graph wait as one launch", "queue_length launch_count queue_length_max span_ns",
+     (Call(0, 10, 1), *(Kernel(20 + i, 21 + i, 1) for i in range(5))), [(1, 1, 20)]),
+    ("a graph recorded as one interval waits too", "queue_length waiting_avg",
+     (Call(0, 10, 1), Graph(20, 90, 1)), [1.0]),
+    ("each stream has a queue of its own",
+     "queue_length:full=1 stream queue_length_max span_ns full_ns",
+     (Call(0, 5, 1), Kernel(10, 20, 1, stream=7), Call(1, 5, 2), Kernel(30, 40, 2, stream=8)),
+     [("7", 1, 10, 10), ("8", 1, 29, 29)]),
+    ("streams of several processes are labeled with the process", "queue_length rank stream span_ns",
+     (Call(0, 5, 1), Kernel(10, 20, 1), Call(0, 5, 1, pid=2), Kernel(30, 40, 1, pid=2)),
+     [(0, "7@1", 10), (1, "7@2", 30)], {"ranks": {1: 0, 2: 1}}),
+    ("a launch whose op starts before its call never waited",
+     "queue_length launch_count span_ns queue_length_min",
+     (Call(10, 20, 1), Kernel(5, 8, 1), Call(30, 40, 2), Kernel(45, 50, 2)), [(1, 15, 0)]),
+)  # fmt: skip
 
 
 def test_stream_without_waiting_launches_has_no_lengths() -> None:

@@ -14,7 +14,7 @@ import pytest
 from conftest import REAL, REAL_TRACES, few, name_of, real
 from hypothesis import given
 from hypothesis import strategies as st
-from small_store import Call, Kernel, Memory, Operator, Range, answers, asked, opened
+from small_store import Call, Kernel, Memory, Operator, Range, answers, asked, hand_computed, opened
 
 import nsysconv
 from nsysconv.errors import NotRecorded
@@ -117,16 +117,6 @@ def test_what_is_taken_as_a_call_begins_and_ends_is_in_its_time() -> None:
     assert figures([mine], "any_thread_bytes", "self_allocation_bytes") == [(12, 5)]
 
 
-def test_blocks_from_take_to_give() -> None:
-    rows = rows_of(*EXAMPLE, spec="memory:by=block")
-    assert figures(rows, "name", "address", "start_ns", "bytes", "dur_ns", "step", "state") == [
-        ("aten::mm", C, 715, 512, 75, "ProfilerStep#1", "freed"),
-        ("aten::addmm", A, 160, 256, 830, "ProfilerStep#1", "freed"),
-        ("aten::mm", B, 610, 128, None, "ProfilerStep#1", "open"),
-        (BEFORE, OLD, None, 64, None, None, "before"),
-    ]
-
-
 def test_a_block_is_of_the_step_that_the_host_is_in() -> None:
     """The GPU works on step 1 until 190. The host has begun step 2 at 100, and allocates at 120."""
     events = (Range(0, 100, "ProfilerStep#1"), Range(100, 200, "ProfilerStep#2"), Call(50, 60, 1),
@@ -151,13 +141,6 @@ def test_the_step_of_a_moment_is_the_last_that_began_and_is_open(found: list[tup
         assert name == (inside[-1] if inside else None)
 
 
-def test_over_time() -> None:
-    """[160, 991) in three bins of 277; the second holds the peak, and begins and ends with less."""
-    rows = rows_of(*EXAMPLE, spec="memory:by=time:bins=3")
-    assert figures(rows, "bin", "start_ns", "dur_ns", "max_bytes", "end_bytes") == [
-        (0, 160, 277, 1256, 1256), (1, 437, 277, 1320, 1320), (2, 714, 277, 1832, 1064)]  # fmt: skip
-
-
 def test_what_is_held_before_the_first_event_of_a_pool_is_not_known() -> None:
     """[0, 40) in four bins; the second pool's first event is at 20."""
     events = (Memory(0, 100, A, 100, 512), Memory(39, -50, A, 50, 512),
@@ -165,13 +148,6 @@ def test_what_is_held_before_the_first_event_of_a_pool_is_not_known() -> None:
     rows = rows_of(*events, spec="memory:by=time:bins=4")
     held = [row["max_reserved_bytes"] for row in rows if row["device_id"] == 1]
     assert held == [None, None, 2048, 2048]
-
-
-def test_the_bins_of_all_pools_are_the_same() -> None:
-    events = (Memory(0, 100, A, 100, 512), Memory(30, 300, A, 300, 512, device=1))
-    rows = rows_of(*events, spec="memory:by=time:bins=2")
-    assert figures(rows, "device_id", "start_ns", "max_bytes", "end_bytes") == [
-        (1, 0, 0, 0), (1, 15, 300, 300), (0, 0, 100, 100), (0, 15, 100, 100)]  # fmt: skip
 
 
 def test_a_slice_begins_with_what_was_in_use() -> None:
@@ -188,15 +164,28 @@ def test_a_slice_begins_with_what_was_in_use() -> None:
     assert [row["address"] for row in blocks] == [C, B]
 
 
-def test_devices_processes_and_the_host_have_pools_of_their_own() -> None:
-    rows = rows_of(
-        Memory(10, 100, A, 100, 512), Memory(20, 300, A, 300, 512, device=1),
-        Memory(30, 50, A, 50, 0, device=None), Memory(40, 7, A, 7, 512, pid=2),
-        Memory(50, 9, A, pid=3, device=None, memory="Pinned"),
-    )  # fmt: skip
-    assert figures(rows, "pid", "device_id", "memory", "peak_bytes", "peak_reserved_bytes") == [
-        (1, 1, "Device", 300, 512), (1, 0, "Device", 100, 512), (1, None, "Host", 50, None),
-        (3, None, "Pinned", 9, None), (2, 0, "Device", 7, 512)]  # fmt: skip
+test_pools_and_blocks = hand_computed(
+    ("blocks from take to give", "memory:by=block name address start_ns bytes dur_ns step state",
+     EXAMPLE,
+     [("aten::mm", C, 715, 512, 75, "ProfilerStep#1", "freed"),
+      ("aten::addmm", A, 160, 256, 830, "ProfilerStep#1", "freed"),
+      ("aten::mm", B, 610, 128, None, "ProfilerStep#1", "open"),
+      (BEFORE, OLD, None, 64, None, None, "before")]),
+    # [160, 991) in three bins of 277; the second holds the peak, and begins and ends with less.
+    ("over time", "memory:by=time:bins=3 bin start_ns dur_ns max_bytes end_bytes", EXAMPLE,
+     [(0, 160, 277, 1256, 1256), (1, 437, 277, 1320, 1320), (2, 714, 277, 1832, 1064)]),
+    ("the bins of all pools are the same",
+     "memory:by=time:bins=2 device_id start_ns max_bytes end_bytes",
+     (Memory(0, 100, A, 100, 512), Memory(30, 300, A, 300, 512, device=1)),
+     [(1, 0, 0, 0), (1, 15, 300, 300), (0, 0, 100, 100), (0, 15, 100, 100)]),
+    ("devices processes and the host have pools of their own",
+     "memory pid device_id memory peak_bytes peak_reserved_bytes",
+     (Memory(10, 100, A, 100, 512), Memory(20, 300, A, 300, 512, device=1),
+      Memory(30, 50, A, 50, 0, device=None), Memory(40, 7, A, 7, 512, pid=2),
+      Memory(50, 9, A, pid=3, device=None, memory="Pinned")),
+     [(1, 1, "Device", 300, 512), (1, 0, "Device", 100, 512), (1, None, "Host", 50, None),
+      (3, None, "Pinned", 9, None), (2, 0, "Device", 7, 512)]),
+)  # fmt: skip
 
 
 def test_without_an_allocators_own_count_what_was_recorded_is_added_up() -> None:

@@ -21,7 +21,7 @@ from small_store import (
     answers,
     asked,
     cell,
-    only,
+    hand_computed,
     opened,
     step,
     write,
@@ -52,33 +52,9 @@ WORK = (Call(10, 15, 1), Kernel(20, 40, 1, name="a"), Call(110, 115, 2), Kernel(
 # -- what is divided
 
 
-def test_kernels() -> None:
-    row = only("kernels", *STEPS, *WORK)
-    assert (row["kernel_sum_ns"], row["per_step_ns"]) == (20 + 40 + 30, (20 + 40 + 30) / 3)
-
-
 def test_api_calls() -> None:
     rows = {row["name"]: row["per_step_ns"] for row in answers("api_vs_kernel", *STEPS, *WORK)}
     assert rows == {"cudaLaunchKernel": 10 / 3, "cudaMemcpyAsync": 4 / 3, "[no API call]": None}
-
-
-def test_copies() -> None:
-    assert cell("transfers per_step_ns bytes_per_step", *STEPS, *WORK) == (4.0, 1000.0)
-
-
-def test_a_copy_whose_size_is_not_recorded_has_none_per_step() -> None:
-    row = only("transfers", *STEPS, Memcpy(0, 30, bytes=None))
-    assert (row["per_step_ns"], row["bytes_per_step"]) == (10.0, None)
-
-
-def test_idle_time() -> None:
-    """Gaps [40, 120) and [190, 220), of 80 and 30 ns."""
-    assert cell("idle_summary gap_sum_ns per_step_ns", *STEPS, *WORK) == (80 + 30, (80 + 30) / 3)
-
-
-def test_totals_are_divided_by_steps_too() -> None:
-    assert cell("kernels per_step_ns", *STEPS, Total("kernel", 4, 120, name="a"),
-                holds={Fact.KERNEL_TOTALS, Fact.RANGES}) == 120 / 3  # fmt: skip
 
 
 @pytest.mark.parametrize("report", REPORTS)
@@ -88,9 +64,20 @@ def test_without_steps_it_is_null(report: str) -> None:
     assert {row["per_step_ns"] for row in answers(report, *STEPS, *rows, time=(210, 232))} != {None}
 
 
-def test_steps_of_another_name() -> None:
-    row = only("kernels", *STEPS, *WORK, Range(0, 50, "a b"), Range(60, 90, "a c"), step_range="a *")
-    assert row["per_step_ns"] == 90 / 2
+test_what_is_divided_by_hand = hand_computed(
+    ("kernels", "kernels kernel_sum_ns per_step_ns", (*STEPS, *WORK),
+     [(20 + 40 + 30, (20 + 40 + 30) / 3)]),
+    ("copies", "transfers per_step_ns bytes_per_step", (*STEPS, *WORK), [(4.0, 1000.0)]),
+    ("a copy whose size is not recorded has none per step", "transfers per_step_ns bytes_per_step",
+     (*STEPS, Memcpy(0, 30, bytes=None)), [(10.0, None)]),
+    # Gaps [40, 120) and [190, 220), of 80 and 30 ns.
+    ("idle time", "idle_summary gap_sum_ns per_step_ns", (*STEPS, *WORK), [(80 + 30, (80 + 30) / 3)]),
+    ("totals are divided by steps too", "kernels per_step_ns",
+     (*STEPS, Total("kernel", 4, 120, name="a")), [120 / 3],
+     {"holds": {Fact.KERNEL_TOTALS, Fact.RANGES}}),
+    ("steps of another name", "kernels per_step_ns",
+     (*STEPS, *WORK, Range(0, 50, "a b"), Range(60, 90, "a c")), [90 / 2], {"step_range": "a *"}),
+)  # fmt: skip
 
 
 # -- slices

@@ -20,8 +20,8 @@ from small_store import (
     MpiCall,
     Row,
     answers,
-    cell,
     cells,
+    hand_computed,
     picked,
     write,
 )
@@ -130,24 +130,16 @@ def test_ranks_of_cpus_have_their_time_in_mpi(tmp_path: Path) -> None:
     assert {row["busy_ns"] for row in rows} == {None}
 
 
-def test_a_rank_that_used_no_gpu_used_it_for_no_time() -> None:
-    (row,) = answers("rank_summary", Call(0, 5), ranks={1: 0})
-    assert picked(row, "busy_ns", "kernel_sum_ns", "htod_bytes_sum", "window_ns") == (0, 0, 0, None)
-
-
-def test_what_was_not_recorded_is_null() -> None:
-    assert cell("rank_summary htod_bytes_sum mpi_union_ns api_sum_ns mpi_imbalance_pct", Kernel(0, 10),
-                without=[Fact.MEMCPYS, Fact.MPI_CALLS, Fact.THREADS]) == (None,) * 4  # fmt: skip
-
-
-def test_a_slice_is_cut() -> None:
-    (row,) = answers("rank_summary", *RANK_0, time=(150, 350))
-    assert picked(row, "window_ns", "busy_ns", "kernel_sum_ns", "computation_union_ns") == (
-        200,
-        200,
-        350,
-        150,
-    )
+test_rank_summary_by_hand = hand_computed(
+    ("a rank that used no gpu used it for no time",
+     "rank_summary busy_ns kernel_sum_ns htod_bytes_sum window_ns", (Call(0, 5),), [(0, 0, 0, None)],
+     {"ranks": {1: 0}}),
+    ("what was not recorded is null",
+     "rank_summary htod_bytes_sum mpi_union_ns api_sum_ns mpi_imbalance_pct", (Kernel(0, 10),),
+     [(None,) * 4], {"without": [Fact.MEMCPYS, Fact.MPI_CALLS, Fact.THREADS]}),
+    ("a slice is cut", "rank_summary window_ns busy_ns kernel_sum_ns computation_union_ns", RANK_0,
+     [(200, 200, 350, 150)], {"time": (150, 350)}),
+)  # fmt: skip
 
 
 # -- gpu_time_util_map

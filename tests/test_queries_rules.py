@@ -248,11 +248,6 @@ def test_the_function_decides_which_rule_takes_a_copy() -> None:
         assert in_time(f"cuda_memcpy_{rule}", rows, "start_ns") == [(start,) for start in starts]
 
 
-def test_a_name_is_the_documented_one() -> None:
-    assert only("cuda_memcpy_async", *called("cudaMemcpyAsync_v7000", PAGEABLE))["name"] == (
-        "cudaMemcpyAsync")  # fmt: skip
-
-
 def test_equal_correlation_ids_of_two_processes_are_not_mixed_up() -> None:
     """Both copies have the id 1; process 1 copied asynchronously, process 2 did not."""
     rows = (
@@ -282,21 +277,6 @@ def test_ops_without_kind_of_memory_are_noted_and_no_finding(
 ) -> None:
     assert notes(rule, *copies) == [("memory-kind-unknown", 2)]
     assert pairs(rule, *copies) == [(10, 20)]
-
-
-test_copies_by_hand = hand_computed(
-    ("a copy without a call is no finding", pairs,
-     ("cuda_memcpy_async", *called("cudaMemcpyAsync", PAGEABLE), Memcpy(50, 60, 99)), [(10, 20)]),
-    ("longest first then in time order and those without a time last",
-     "cuda_memcpy_async start_ns dur_ns",
-     called("cudaMemcpyAsync", Memcpy(None, None), Memcpy(10, 20), Memcpy(50, 70), Memcpy(30, 40)),
-     [(50, 20), (10, 10), (30, 10), (None, None)]),
-    ("a slice takes whole copies that intersect it", pairs,
-     ("cuda_memcpy_async", *called("cudaMemcpyAsync", Memcpy(10, 30), Memcpy(50, 70))), [(50, 20)],
-     {"time": (60, 65)}),
-    ("a finding with one kind of memory needs no note", notes,
-     ("cuda_memcpy_async", *called("cudaMemcpyAsync", Memcpy(10, 30, dst=None))), []),
-)
 
 
 @pytest.mark.parametrize(("rule", "copies", "words"), [
@@ -329,11 +309,23 @@ def test_without_such_a_call_no_kind_of_memory_is_needed(rule: str, rows: tuple[
     assert notes(rule, *rows) == []
 
 
-def test_synchronous_copies_need_no_kinds_of_memory() -> None:
-    row = only(
-        "cuda_memcpy_sync", *called("cudaMemcpy", Memcpy(10, 30, bytes=70_000, src=None, dst=None))
-    )
-    assert (row["src_kind"], row["dst_kind"]) == (None, None)
+test_copies_by_hand = hand_computed(
+    ("a copy without a call is no finding", pairs,
+     ("cuda_memcpy_async", *called("cudaMemcpyAsync", PAGEABLE), Memcpy(50, 60, 99)), [(10, 20)]),
+    ("longest first then in time order and those without a time last",
+     "cuda_memcpy_async start_ns dur_ns",
+     called("cudaMemcpyAsync", Memcpy(None, None), Memcpy(10, 20), Memcpy(50, 70), Memcpy(30, 40)),
+     [(50, 20), (10, 10), (30, 10), (None, None)]),
+    ("a slice takes whole copies that intersect it", pairs,
+     ("cuda_memcpy_async", *called("cudaMemcpyAsync", Memcpy(10, 30), Memcpy(50, 70))), [(50, 20)],
+     {"time": (60, 65)}),
+    ("a finding with one kind of memory needs no note", notes,
+     ("cuda_memcpy_async", *called("cudaMemcpyAsync", Memcpy(10, 30, dst=None))), []),
+    ("a name is the documented one", "cuda_memcpy_async name",
+     (*called("cudaMemcpyAsync_v7000", PAGEABLE),), ["cudaMemcpyAsync"]),
+    ("synchronous copies need no kinds of memory", "cuda_memcpy_sync src_kind dst_kind",
+     (*called("cudaMemcpy", Memcpy(10, 30, bytes=70_000, src=None, dst=None)),), [(None, None)]),
+)  # fmt: skip
 
 
 def test_copies_to_the_device_of_64_kib_do_not_count() -> None:
@@ -422,12 +414,6 @@ def test_each_process_on_each_device_has_its_own_gaps() -> None:
         (1, 0, 10, 30), (1, 1, 5, 20), (2, 0, 40, 10)]  # fmt: skip
 
 
-def test_the_example_of_the_documentation() -> None:
-    rows = (Kernel(0, 100), Overhead(310, 390), Kernel(650, 800))
-    assert gaps(*rows) == [(390, 260), (100, 210)]
-    assert neighbors(*rows) == [("kernel", 1, "kernel", 2)] * 2
-
-
 @pytest.mark.parametrize("overhead", [Overhead(30, 60, pid=2), Overhead(30, 60, kind="driver")])
 def test_other_overhead_is_no_use(overhead: Overhead) -> None:
     assert gaps(Kernel(0, 10), Kernel(100, 110), overhead) == [(10, 90)]
@@ -442,19 +428,10 @@ def neighbors(*rows: Row, **options: Any) -> list[tuple[object, ...]]:
     return [tuple(row[name] for name in names) for row in found]
 
 
-def test_an_operation_without_length_parts_no_gap_and_is_not_beside_it() -> None:
-    rows = (Kernel(0, 10), Memset(50, 50), Kernel(100, 110))
-    assert gaps(*rows) == [(10, 90)]
-    assert neighbors(*rows) == [("kernel", 1, "kernel", 2)]
-
-
-def test_gap_cut_by_slice_has_no_neighbor_there() -> None:
-    rows = (Kernel(0, 10), Kernel(100, 110), Kernel(200, 210))
-    assert gaps(*rows, time=(50, 150)) == [(50, 50), (110, 40)]
-    assert neighbors(*rows, time=(50, 150)) == [
-        (None, None, "kernel", 2),
-        ("kernel", 2, None, None),
-    ]
+def test_a_slice_of_a_process_has_no_gaps_of_another() -> None:
+    rows = (Kernel(0, 10), Kernel(100, 110), Kernel(0, 10, pid=2), Kernel(30, 40, pid=2))
+    assert gaps(*rows, part=api.Slice(processes=(2,))) == [(10, 20)]
+    assert gaps(*rows, part=api.Slice((5, 50), processes=(2,))) == [(10, 20), (40, 10)]
 
 
 test_gaps_by_hand = hand_computed(
@@ -493,18 +470,23 @@ test_gaps_by_hand = hand_computed(
      [("kernel", 1, "kernel", 2)] * 2),
     ("a process that does nothing in a slice has one gap", gaps,
      (Kernel(0, 10), Kernel(100, 110), Kernel(0, 210, pid=2)), [(20, 70)], {"time": (20, 90)}),
-)
-
-
-def test_a_slice_of_a_process_has_no_gaps_of_another() -> None:
-    rows = (Kernel(0, 10), Kernel(100, 110), Kernel(0, 10, pid=2), Kernel(30, 40, pid=2))
-    assert gaps(*rows, part=api.Slice(processes=(2,))) == [(10, 20)]
-    assert gaps(*rows, part=api.Slice((5, 50), processes=(2,))) == [(10, 20), (40, 10)]
-
-
-def test_operations_without_a_time_are_no_use() -> None:
-    assert gaps(Kernel(0, 10), Kernel(None, None), Kernel(30, 40)) == [(10, 20)]
-    assert gaps(Kernel(None, None)) == []
+    ("the example of the documentation", gaps, (Kernel(0, 100), Overhead(310, 390), Kernel(650, 800)),
+     [(390, 260), (100, 210)]),
+    ("the example of the documentation (2)", neighbors,
+     (Kernel(0, 100), Overhead(310, 390), Kernel(650, 800)), [("kernel", 1, "kernel", 2)] * 2),
+    ("an operation without length parts no gap and is not beside it", gaps,
+     (Kernel(0, 10), Memset(50, 50), Kernel(100, 110)), [(10, 90)]),
+    ("an operation without length parts no gap and is not beside it (2)", neighbors,
+     (Kernel(0, 10), Memset(50, 50), Kernel(100, 110)), [("kernel", 1, "kernel", 2)]),
+    ("gap cut by slice has no neighbor there", gaps,
+     (Kernel(0, 10), Kernel(100, 110), Kernel(200, 210)), [(50, 50), (110, 40)], {"time": (50, 150)}),
+    ("gap cut by slice has no neighbor there (2)", neighbors,
+     (Kernel(0, 10), Kernel(100, 110), Kernel(200, 210)),
+     [(None, None, "kernel", 2), ("kernel", 2, None, None),], {"time": (50, 150)}),
+    ("operations without a time are no use", gaps, (Kernel(0, 10), Kernel(None, None), Kernel(30, 40)),
+     [(10, 20)]),
+    ("operations without a time are no use (2)", gaps, (Kernel(None, None),), []),
+)  # fmt: skip
 
 
 # -- low use

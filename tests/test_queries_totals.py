@@ -21,6 +21,7 @@ from small_store import (
     Total,
     answers,
     asked,
+    hand_computed,
     opened,
 )
 
@@ -62,13 +63,6 @@ def test_kernels_of_totals() -> None:
     assert picked(large, "device_id", "med_ns", "stddev_ns") == [None] * 3
 
 
-def test_equal_names_add_up() -> None:
-    rows = (Total("kernel", 4, 40, 5, 20, "k"), Total("kernel", 1, 60, 60, 60, "k", pid=2))
-    row = only("kernels", *rows)
-    assert picked(row, "kernel_count", "kernel_sum_ns", "avg_ns") == [4 + 1, 40 + 60, 100 / 5]
-    assert picked(row, "min_ns", "max_ns") == [min(5, 60), max(20, 60)]
-
-
 def test_a_figure_that_a_part_lacks_is_null() -> None:
     rows = (Total("kernel", 4, 40, 5, 20, "k"), Total("kernel", 1, None, None, 9, "k", pid=2),
             Total("kernel", 1, 10, 10, 10, "other"))  # fmt: skip
@@ -78,12 +72,6 @@ def test_a_figure_that_a_part_lacks_is_null() -> None:
     assert (other["kernel_pct"], row["kernel_pct"]) == (100, 0)
 
 
-def test_kernels_of_totals_with_devices() -> None:
-    rows = (Total("kernel", 1, 10, 10, 10, "k", device=1), Total("kernel", 1, 10, 10, 10, "k"),
-            Total("kernel", 1, 10, 10, 10, "k", device=0))  # fmt: skip
-    assert [row["device_id"] for row in told("kernels", *rows, split="device")] == [None, 0, 1]
-
-
 @pytest.mark.parametrize("names", ["short", "mangled"])
 def test_there_is_one_spelling_of_a_name(names: str) -> None:
     with opened(Total("kernel", 1, 10, 10, 10, "a<int>(int)"), holds=GPU) as profile:
@@ -91,16 +79,21 @@ def test_there_is_one_spelling_of_a_name(names: str) -> None:
     assert row["name"] == "a<int>(int)"
 
 
-def test_the_share_of_a_range_is_in_the_total_already() -> None:
-    """20 of the 30 ns ran in the range `step`: the sum is 30 and not 50."""
-    rows = (Total("kernel", 3, 30, 10, 10, "k"),
-            Total("kernel", 2, 20, 10, 10, "k", range_name="step"))  # fmt: skip
-    row = only("kernels", *rows)
-    assert picked(row, "kernel_count", "kernel_sum_ns") == [3, 30]
-
-
-def test_totals_with_count_zero_have_no_row() -> None:
-    assert told("kernels", Total("kernel", 0, 0, 0, 0, "k")) == []
+test_kernels_by_hand = hand_computed(
+    ("equal names add up", "kernels kernel_count kernel_sum_ns avg_ns min_ns max_ns",
+     (Total("kernel", 4, 40, 5, 20, "k"), Total("kernel", 1, 60, 60, 60, "k", pid=2)),
+     [(4 + 1, 40 + 60, 100 / 5, min(5, 60), max(20, 60))], {"holds": TOTALS}),
+    ("kernels of totals with devices", "kernels device_id",
+     (Total("kernel", 1, 10, 10, 10, "k", device=1), Total("kernel", 1, 10, 10, 10, "k"),
+      Total("kernel", 1, 10, 10, 10, "k", device=0)),
+     [None, 0, 1], {"holds": TOTALS, "split": "device"}),
+    # 20 of the 30 ns ran in the range `step`: the sum is 30 and not 50.
+    ("the share of a range is in the total already", "kernels kernel_count kernel_sum_ns",
+     (Total("kernel", 3, 30, 10, 10, "k"), Total("kernel", 2, 20, 10, 10, "k", range_name="step")),
+     [(3, 30)], {"holds": TOTALS}),
+    ("totals with count zero have no row", "kernels", (Total("kernel", 0, 0, 0, 0, "k"),), [],
+     {"holds": TOTALS}),
+)  # fmt: skip
 
 
 def test_a_total_alone_keeps_its_median_and_deviation() -> None:
@@ -116,24 +109,6 @@ def test_a_total_alone_keeps_its_median_and_deviation() -> None:
 # -- API calls
 
 
-def test_api_calls_of_totals() -> None:
-    rows = (Total("api_call", 2, 30, 10, 20, "cuMemAlloc", layer="driver"),
-            Total("api_call", 3, 90, 20, 40, "cudaMalloc", layer="runtime"))  # fmt: skip
-    found = told("api_vs_kernel", *rows)
-    assert [picked(row, "layer", "name", "call_count", "api_sum_ns") for row in found] == [
-        ["runtime", "cudaMalloc", 3, 90], ["driver", "cuMemAlloc", 2, 30]]  # fmt: skip
-
-
-def test_two_symbols_of_one_function_are_one_row() -> None:
-    """And those of two layers are two."""
-    rows = (Total("api_call", 2, 30, 10, 20, "cudaFree_v1", layer="runtime"),
-            Total("api_call", 1, 70, 70, 70, "cudaFree_v2", layer="runtime"),
-            Total("api_call", 1, 5, 5, 5, "cudaFree_v3", layer="driver"))  # fmt: skip
-    found = told("api_vs_kernel", *rows)
-    assert [picked(row, "layer", "name", "call_count", "api_sum_ns") for row in found] == [
-        ["runtime", "cudaFree", 2 + 1, 30 + 70], ["driver", "cudaFree", 1, 5]]  # fmt: skip
-
-
 def test_totals_of_calls_leave_gpu_columns_null() -> None:
     rows = (Total("api_call", 2, 30, 10, 20, "cudaLaunchKernel", layer="runtime"),
             Total("kernel", 2, 30, 10, 20, "k"))  # fmt: skip
@@ -143,9 +118,20 @@ def test_totals_of_calls_leave_gpu_columns_null() -> None:
     assert picked(row, *of_gpu) == [None] * len(of_gpu)
 
 
-def test_a_call_of_no_known_layer_and_without_a_sum() -> None:
-    row = only("api_vs_kernel", Total("api_call", 2, name="cudaFree"))
-    assert picked(row, "layer", "call_count", "api_sum_ns") == [None, 2, None]
+test_api_calls_by_hand = hand_computed(
+    ("api calls of totals", "api_vs_kernel layer name call_count api_sum_ns",
+     (Total("api_call", 2, 30, 10, 20, "cuMemAlloc", layer="driver"),
+      Total("api_call", 3, 90, 20, 40, "cudaMalloc", layer="runtime")),
+     [("runtime", "cudaMalloc", 3, 90), ("driver", "cuMemAlloc", 2, 30)], {"holds": TOTALS}),
+    # And those of two layers are two.
+    ("two symbols of one function are one row", "api_vs_kernel layer name call_count api_sum_ns",
+     (Total("api_call", 2, 30, 10, 20, "cudaFree_v1", layer="runtime"),
+      Total("api_call", 1, 70, 70, 70, "cudaFree_v2", layer="runtime"),
+      Total("api_call", 1, 5, 5, 5, "cudaFree_v3", layer="driver")),
+     [("runtime", "cudaFree", 2 + 1, 30 + 70), ("driver", "cudaFree", 1, 5)], {"holds": TOTALS}),
+    ("a call of no known layer and without a sum", "api_vs_kernel layer call_count api_sum_ns",
+     (Total("api_call", 2, name="cudaFree"),), [(None, 2, None)], {"holds": TOTALS}),
+)  # fmt: skip
 
 
 # -- overview
@@ -157,58 +143,6 @@ ALL_KINDS = (
     Total("unified_memory", 4, 100, direction="HtoD", device=0, bytes=4096),
     Total("unified_memory", 1, 10, direction="DtoH", device=1, bytes=1024),
 )  # fmt: skip
-
-
-def test_an_overview_of_all_devices() -> None:
-    """Migrations name devices, and count for the one row that there is."""
-    row = only("overview", *ALL_KINDS, holds=MIGRATIONS, recording_start_ns=0, recording_ns=1000)
-    assert picked(row, "device_id", "device", "recording_ns") == [
-        None, "[all devices of the process]", 1000]  # fmt: skip
-    assert picked(row, "kernel_count", "kernel_sum_ns") == [3 + 1, 30 + 50]
-    assert picked(row, "memcpy_count", "memcpy_sum_ns") == [2, 8]
-    assert picked(row, "memset_count", "memset_sum_ns") == [0, 0]
-    assert picked(row, "um_count", "um_sum_ns", "um_bytes_sum") == [4 + 1, 100 + 10, 4096 + 1024]
-
-
-def test_totals_leave_window_and_unions_null() -> None:
-    row = only("overview", *ALL_KINDS, holds=MIGRATIONS)
-    names = ("window_start_ns", "window_ns", "busy_ns", "idle_ns", "idle_pct", "kernel_union_ns",
-             "graph_launch_count", "graph_launch_sum_ns")  # fmt: skip
-    assert picked(row, *names) == [None] * len(names)
-
-
-def test_migrations_without_totals_are_null_and_not_zero() -> None:
-    row = only("overview", *ALL_KINDS[:3], holds=GPU)
-    assert picked(row, "um_count", "um_sum_ns", "um_bytes_sum") == [None] * 3
-    row = only("overview", *ALL_KINDS[:3], holds=MIGRATIONS)
-    assert picked(row, "um_count", "um_sum_ns", "um_bytes_sum") == [0] * 3
-
-
-def test_totals_of_migrations_alone() -> None:
-    found = told("overview", *ALL_KINDS[3:], holds=(Fact.UNIFIED_MEMORY_TOTALS,))
-    names = ("device_id", "device", "kernel_count", "memcpy_sum_ns", "um_bytes_sum")
-    assert [picked(row, *names) for row in found] == [
-        [0, "GPU 0", None, None, 4096], [1, "GPU 1", None, None, 1024]]  # fmt: skip
-
-
-def test_overview_of_totals_with_devices() -> None:
-    rows = (Total("kernel", 3, 30, 5, 15, "k", device=0), Total("memset", 1, 2, 2, 2, device=1),
-            *ALL_KINDS[3:])  # fmt: skip
-    found = told("overview", *rows, holds=MIGRATIONS)
-    assert [picked(row, "device_id", "device", "kernel_sum_ns", "memset_sum_ns", "um_count")
-            for row in found] == [[0, "GPU 0", 30, 0, 4], [1, "GPU 1", 0, 2, 1]]  # fmt: skip
-
-
-def test_a_total_without_a_device_makes_one_row_of_all() -> None:
-    """What the device of the other total did beside it is not told."""
-    rows = (Total("kernel", 3, 30, 5, 15, "k", device=0), Total("kernel", 1, 9, 9, 9, "k"))
-    assert picked(only("overview", *rows), "device_id", "kernel_sum_ns") == [None, 39]
-
-
-def test_an_overview_of_two_processes_is_one_row() -> None:
-    rows = (Total("kernel", 3, 30, 5, 15, "k"), Total("kernel", 1, 9, 9, 9, "k", pid=2))
-    row = only("overview", *rows)
-    assert picked(row, "device", "kernel_sum_ns") == ["[all devices of the processes]", 39]
 
 
 def test_no_totals_no_rows() -> None:
@@ -223,11 +157,41 @@ def test_an_overview_of_kernels_alone_says_nothing_of_copies() -> None:
     assert picked(row, *others) == [None] * len(others)
 
 
-def test_an_overview_of_copies_alone_says_nothing_of_kernels() -> None:
-    row = only("overview", ALL_KINDS[2], holds=MEMORY_ALONE)
-    assert picked(row, "memcpy_count", "memcpy_sum_ns") == [2, 8]
-    assert picked(row, "memset_count", "memset_sum_ns") == [0, 0]
-    assert picked(row, "kernel_count", "kernel_sum_ns", "um_count") == [None] * 3
+test_overview_by_hand = hand_computed(
+    # Migrations name devices, and count for the one row that there is.
+    ("an overview of all devices",
+     "overview device_id device recording_ns kernel_count kernel_sum_ns memcpy_count memcpy_sum_ns "
+     "memset_count memset_sum_ns um_count um_sum_ns um_bytes_sum",
+     ALL_KINDS,
+     [(None, "[all devices of the process]", 1000, 3 + 1, 30 + 50, 2, 8, 0, 0, 4 + 1, 100 + 10,
+       4096 + 1024)],
+     {"holds": MIGRATIONS, "recording_start_ns": 0, "recording_ns": 1000}),
+    ("totals leave window and unions null",
+     "overview window_start_ns window_ns busy_ns idle_ns idle_pct kernel_union_ns graph_launch_count "
+     "graph_launch_sum_ns", ALL_KINDS, [(None,) * 8], {"holds": MIGRATIONS}),
+    ("migrations without totals are null and not zero", "overview um_count um_sum_ns um_bytes_sum",
+     ALL_KINDS[:3], [(None, None, None)], {"holds": GPU}),
+    ("migrations without totals are null and not zero (2)", "overview um_count um_sum_ns um_bytes_sum",
+     ALL_KINDS[:3], [(0, 0, 0)], {"holds": MIGRATIONS}),
+    ("totals of migrations alone", "overview device_id device kernel_count memcpy_sum_ns um_bytes_sum",
+     ALL_KINDS[3:], [(0, "GPU 0", None, None, 4096), (1, "GPU 1", None, None, 1024)],
+     {"holds": (Fact.UNIFIED_MEMORY_TOTALS,)}),
+    ("overview of totals with devices",
+     "overview device_id device kernel_sum_ns memset_sum_ns um_count",
+     (Total("kernel", 3, 30, 5, 15, "k", device=0), Total("memset", 1, 2, 2, 2, device=1),
+      *ALL_KINDS[3:]),
+     [(0, "GPU 0", 30, 0, 4), (1, "GPU 1", 0, 2, 1)], {"holds": MIGRATIONS}),
+    # What the device of the other total did beside it is not told.
+    ("a total without a device makes one row of all", "overview device_id kernel_sum_ns",
+     (Total("kernel", 3, 30, 5, 15, "k", device=0), Total("kernel", 1, 9, 9, 9, "k")), [(None, 39)],
+     {"holds": TOTALS}),
+    ("an overview of two processes is one row", "overview device kernel_sum_ns",
+     (Total("kernel", 3, 30, 5, 15, "k"), Total("kernel", 1, 9, 9, 9, "k", pid=2)),
+     [("[all devices of the processes]", 39)], {"holds": TOTALS}),
+    ("an overview of copies alone says nothing of kernels",
+     "overview memcpy_count memcpy_sum_ns memset_count memset_sum_ns kernel_count kernel_sum_ns um_count",
+     (ALL_KINDS[2],), [(2, 8, 0, 0, None, None, None)], {"holds": MEMORY_ALONE}),
+)  # fmt: skip
 
 
 # -- transfers
@@ -284,10 +248,6 @@ def test_processes_of_totals() -> None:
     assert {row["thread_count"] for row in found} == {None}
 
 
-def test_api_time_of_processes_is_null_for_totals() -> None:
-    assert [row["api_sum_ns"] for row in told("processes", *PROCESSES)] == [None, None]
-
-
 @pytest.mark.parametrize(("holds", "expected"), [
     ((Fact.API_TOTALS,), [7, None]), (GPU, [None, 6]), (MIGRATIONS, [None, 16]),
     (KERNELS_ALONE, [None, None]), (MEMORY_ALONE, [None, None]),
@@ -298,17 +258,15 @@ def test_processes_show_what_is_held(holds: tuple[Fact, ...], expected: list[int
     assert picked(row, "api_call_count", "gpu_op_count") == expected
 
 
-def test_totals_without_process_count_for_no_process() -> None:
-    rows = (*PROCESSES, Total("kernel", 9, 9, 1, 1, "k", pid=None))
-    assert [picked(row, *COUNTS) for row in told("processes", *rows)] == [
-        [1, 7, None],
-        [2, 1, None],
-    ]
-
-
-def test_slice_leaves_totals_of_processes_null() -> None:
-    assert [picked(row, *COUNTS) for row in told("processes", *PROCESSES, time=(0, 9))] == [
-        [1, None, None], [2, None, None]]  # fmt: skip
+test_processes_by_hand = hand_computed(
+    ("api time of processes is null for totals", "processes api_sum_ns", PROCESSES, [None, None],
+     {"holds": TOTALS}),
+    ("totals without process count for no process", "processes pid api_call_count gpu_op_count",
+     (*PROCESSES, Total("kernel", 9, 9, 1, 1, "k", pid=None)), [(1, 7, None), (2, 1, None)],
+     {"holds": TOTALS}),
+    ("slice leaves totals of processes null", "processes pid api_call_count gpu_op_count", PROCESSES,
+     [(1, None, None), (2, None, None)], {"holds": TOTALS, "time": (0, 9)}),
+)  # fmt: skip
 
 
 # -- which of both

@@ -21,6 +21,7 @@ from small_store import (
     Range,
     Row,
     Total,
+    hand_computed,
     opened,
     step,
 )
@@ -76,34 +77,24 @@ EXAMPLE = (
 )  # fmt: skip
 
 
-def test_the_example_of_the_documentation() -> None:
-    assert times(*EXAMPLE) == {
-        "computation": 60 + 20, "communication": 20, "idle_host": 15, "idle_launch": 5}  # fmt: skip
-
-
-def test_an_instant_goes_to_the_first_class_of_what_runs_in_it() -> None:
-    rows = (
-        Migration(0, 60), Memset(10, 50), Memcpy(20, 45), Kernel(25, 40, name=NCCL), Kernel(30, 35),
-    )  # fmt: skip
-    assert times(*rows) == {
-        "computation": 5, "communication": 10, "memcpy": 10, "memset": 15}  # fmt: skip
-    assert times(*rows, span=(0, 60)) == {
-        "before": 10, "computation": 5, "communication": 10, "memcpy": 10, "memset": 15, "after": 10,
-    }  # fmt: skip
-
-
-def test_migrations_between_operations_have_time_of_their_own() -> None:
-    assert times(Kernel(0, 10), Migration(5, 30), Kernel(40, 50)) == {
-        "computation": 20, "migration": 20, "idle_unknown": 10}  # fmt: skip
-
-
-def test_a_graph_recorded_as_one_interval_is_computation() -> None:
-    assert times(Graph(0, 10), Kernel(5, 20, stream=8, name=NCCL)) == {
-        "computation": 10, "communication": 10}  # fmt: skip
-
-
-def test_operations_without_a_time_are_nowhere() -> None:
-    assert times(Kernel(None, None), Kernel(10, 20)) == {"computation": 10}
+test_classes_by_hand = hand_computed(
+    ("the example of the documentation", times, EXAMPLE,
+     {"computation": 60 + 20, "communication": 20, "idle_host": 15, "idle_launch": 5}),
+    ("an instant goes to the first class of what runs in it", times,
+     (Migration(0, 60), Memset(10, 50), Memcpy(20, 45), Kernel(25, 40, name=NCCL), Kernel(30, 35)),
+     {"computation": 5, "communication": 10, "memcpy": 10, "memset": 15}),
+    ("an instant goes to the first class of what runs in it (2)", times,
+     (Migration(0, 60), Memset(10, 50), Memcpy(20, 45), Kernel(25, 40, name=NCCL), Kernel(30, 35)),
+     {"before": 10, "computation": 5, "communication": 10, "memcpy": 10, "memset": 15, "after": 10,},
+     {"span": (0, 60)}),
+    ("migrations between operations have time of their own", times,
+     (Kernel(0, 10), Migration(5, 30), Kernel(40, 50)),
+     {"computation": 20, "migration": 20, "idle_unknown": 10}),
+    ("a graph recorded as one interval is computation", times,
+     (Graph(0, 10), Kernel(5, 20, stream=8, name=NCCL)), {"computation": 10, "communication": 10}),
+    ("operations without a time are nowhere", times, (Kernel(None, None), Kernel(10, 20)),
+     {"computation": 10}),
+)  # fmt: skip
 
 
 def test_each_device_has_its_own_account() -> None:
@@ -244,17 +235,16 @@ def works(*rows: Row, span: tuple[int, int], **options: Any) -> dict[tuple[str, 
     return {(work.part, work.name): (work.count, work.sum_ns) for work in found.entries}
 
 
-def test_works_are_by_class_and_name_and_cut() -> None:
-    rows = (
-        Kernel(0, 10, name="a"), Kernel(5, 30, stream=8, name="a"), Kernel(30, 50, name="b"),
-        Kernel(20, 60, name=NCCL), Graph(35, 45), Memcpy(0, 20), Memset(0, 10), Migration(40, 99),
-        Kernel(50, 60, name="late"), Kernel(10, 10, name="early"),
-    )  # fmt: skip
-    assert works(*rows, span=(10, 50)) == {
-        ("computation", "a"): (1, 20), ("computation", "b"): (1, 20),
-        ("computation", "early"): (1, 0), ("computation", "[graph launch]"): (1, 10),
-        ("communication", NCCL): (1, 30), ("memcpy", "[memcpy]"): (1, 10), ("migration", "[UM]"): (1, 10),
-    }  # fmt: skip
+test_works_by_hand = hand_computed(
+    ("works are by class and name and cut", works,
+     (Kernel(0, 10, name="a"), Kernel(5, 30, stream=8, name="a"), Kernel(30, 50, name="b"),
+      Kernel(20, 60, name=NCCL), Graph(35, 45), Memcpy(0, 20), Memset(0, 10), Migration(40, 99),
+      Kernel(50, 60, name="late"), Kernel(10, 10, name="early")),
+     {("computation", "a"): (1, 20), ("computation", "b"): (1, 20), ("computation", "early"): (1, 0),
+      ("computation", "[graph launch]"): (1, 10), ("communication", NCCL): (1, 30),
+      ("memcpy", "[memcpy]"): (1, 10), ("migration", "[UM]"): (1, 10),},
+     {"span": (10, 50)}),
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(("part", "count"), [(None, 2), (Slice((0, 100)), 1)])
@@ -363,5 +353,3 @@ def slow_part(op: Any) -> str:
     if isinstance(op, Kernel):
         return "communication" if op.name == NCCL else "computation"
     return {Graph: "computation", Memcpy: "memcpy", Memset: "memset", Migration: "migration"}[type(op)]
-
-
