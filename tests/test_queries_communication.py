@@ -58,7 +58,7 @@ def test_what_is_exposed_adds_up_with_computation_and_idle_to_the_window() -> No
     assert row["computation_union_ns"] + parts + row["idle_ns"] == row["window_ns"] == 900
 
 
-test_by_hand_of_few_rows = hand_computed(
+test_examples_by_hand = hand_computed(
     ("a graph recorded as one interval is computation",
      "comm_overlap computation_union_ns overlap_ns exposed_communication_ns",
      (Graph(0, 100), Kernel(50, 250, name=NCCL)), [(100, 50, 150)]),

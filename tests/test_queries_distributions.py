@@ -110,13 +110,13 @@ def test_without_a_name_it_is_the_longest_of_those_that_ran_several_times() -> N
         ("long", 1), ("long", 2), ("once", 1), ("short", 1), ("short", 2), ("short", 3)]  # fmt: skip
 
 
-test_by_hand_of_few_rows = hand_computed(
+test_examples_by_hand = hand_computed(
     ("the histogram of the documentation",
      "cuda_gpu_kern_hist name bucket_min_ns kernel_count kernel_sum_ns bucket_pct med_ns p90_ns p99_ns",
      (*LENGTHS, *kernels("g", (70, 71), (72, 72))),
      [("f", 2, 2, 7, 40.0, 6.0, 20, 20), ("f", 5, 2, 13, 40.0, 6.0, 20, 20),
       ("f", 20, 1, 20, 20.0, 6.0, 20, 20), ("g", 0, 1, 0, 50.0, 0.5, 1, 1),
-      ("g", 1, 1, 1, 50.0, 0.5, 1, 1),]),
+      ("g", 1, 1, 1, 50.0, 0.5, 1, 1)]),
     ("devices of one process have their own instances",
      "cuda_gpu_kern_pace device_id instance delta_ns",
      (*kernels("f", (0, 5), (20, 25)), *kernels("f", (10, 15), device=1)),

@@ -333,7 +333,8 @@ def test_grouped_statistics(rows: list[tuple[int, int]]) -> None:
             assert float(column[group]) == pytest.approx(wanted, rel=1e-9, abs=1e-9, nan_ok=True)
 
 
-def test_deviations_do_not_depend_on_the_order_of_rows() -> None:
+def test_deviations_do_not_depend_on_the_order_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrays, "BLOCK", 1 << 17)
     values = np.random.default_rng(1).integers(1, 10**9, 200_000)
     groups = np.arange(len(values)) % 2
     one = grouped_statistics(groups, values, 2)
