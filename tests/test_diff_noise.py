@@ -10,14 +10,15 @@ from statistics import NormalDist, fmean, pvariance
 
 import numpy as np
 import pytest
+import slow_intervals as slow
 from conftest import by_turns, few
 from hypothesis import given
 from hypothesis import strategies as st
+from slow_intervals import BY_STEP, REPEATED
 
 from nsysconv.diff import noise
 from nsysconv.diff.noise import (
     ConfidenceInterval,
-    _beta,
     deviations,
     deviations_of_sums,
     deviations_of_trimmed,
@@ -66,14 +67,6 @@ def test_t_of_one_and_two_degrees_in_closed_form(confidence: float) -> None:
     assert t_quantile(confidence, 1) == pytest.approx(math.tan(math.pi * confidence / 2))
     two = confidence * math.sqrt(2 / (1 - confidence**2))
     assert t_quantile(confidence, 2) == pytest.approx(two)
-
-
-@pytest.mark.parametrize("x", [0.001, 0.2, 0.5, 0.77, 0.999])
-def test_beta_in_closed_form(x: float) -> None:
-    assert _beta(x, 1, 1) == pytest.approx(x)
-    assert _beta(x, 2, 2) == pytest.approx(3 * x**2 - 2 * x**3)
-    assert _beta(x, 5, 1) == pytest.approx(x**5)
-    assert _beta(x, 0.5, 0.5) == pytest.approx(2 / math.pi * math.asin(math.sqrt(x)))
 
 
 # -- repeats
@@ -146,26 +139,13 @@ def test_no_interval_of_such_repeats(bad: list[float]) -> None:
     assert runs_ratio_interval([1.0, 2.0], bad) is None
 
 
-NEAR_100 = [100, 101, 99, 100, 102]
-
-
-@pytest.mark.parametrize(
-    ("base", "other", "low", "high"),
-    [
-        (NEAR_100, [105, 106, 104, 105, 107], 1.03298, 1.06691),
-        ([100, 101], [110, 111], 1.06788, 1.13207),
-        ([100], [105, 106, 104, 105, 107], 1.01988, 1.08916),
-        ([100] * 3, [103.5] * 3, 1.035, 1.035),
-        (NEAR_100, [100, 101, 99, 100, 112], 0.95680, 1.08499),
-        ([100, 101], [100, 101, 99, 100, 102, 101, 100, 99], 0.97407, 1.02145),
-        ([100, 100.5], [104], 0.98201, 1.09594),
-    ],
-)
-def test_intervals_of_runs(base: list[float], other: list[float], low: float, high: float) -> None:
+@pytest.mark.parametrize("name", REPEATED)
+def test_intervals_of_runs(name: str) -> None:
     """Computed by hand, and with a program of its own."""
+    base, other, expected, _ = REPEATED[name]
     found = runs_ratio_interval(base, other)
     assert found is not None
-    assert (found.low, found.high) == (pytest.approx(low, abs=2e-5), pytest.approx(high, abs=2e-5))
+    assert (found.low, found.high) == pytest.approx(expected, abs=2e-5)
 
 
 @pytest.mark.parametrize(("spread", "is_wide"), [(2.02, False), (2.03, True)])
@@ -377,43 +357,18 @@ def test_trimming_narrows_what_few_slow_steps_widen() -> None:
     assert trimmed < half_width(*sides) / 4
 
 
-def p(steps: int, size: float, by: int = 7, of: int = 11) -> Array:
-    """Values about 1 that vary by up to the size, in an order that looks like none."""
-    return 1 + size * (np.arange(steps) * by % of - (of - 1) / 2) / ((of - 1) / 2)
-
-
-def q(steps: int, size: float) -> Array:
-    return p(steps, size, 3, 13)
-
-
 def half_width(base: Array, other: Array, run_noise: float = 0) -> float:
     """Of one row."""
     (half,) = step_half_widths(*(deviations(s[np.newaxis]) for s in (base, other)), run_noise).tolist()
     return float(half)
 
 
-TENTH_IS_SLOW = np.where(np.arange(40) % 10 == 9, 3, 1)
-
-
-@pytest.mark.parametrize(
-    ("base", "other", "low", "high"),
-    [
-        (10 * p(40, 0.02), 10 * q(40, 0.02), 0.97193, 1.02744),
-        (10 * p(40, 0.02), 11 * q(40, 0.02), 1.06912, 1.13019),
-        (10 * p(40, 0.2), 10.4 * p(40, 0.2), 1.01157, 1.06923),
-        (10 * p(40, 0.01), 10 * q(40, 0.01) * (1 + 0.002 * np.arange(40)), 0.95397, 1.13082),
-        (10 * p(40, 0.02) * TENTH_IS_SLOW, 10 * q(40, 0.02) * TENTH_IS_SLOW, 0.96917, 1.02700),
-        (10 * p(40, 0.02), 11 * q(60, 0.02), 1.06949, 1.13055),
-        (np.full(40, 10), np.full(40, 10.5), 1.02130, 1.07951),
-    ],
-    ids=["white", "changed", "paired", "drift", "slow steps", "other numbers of steps", "all alike"],
-)
-def test_intervals_of_one_run_a_side(base: Array, other: Array, low: float, high: float) -> None:
+@pytest.mark.parametrize("name", BY_STEP)
+def test_intervals_of_one_run_a_side(name: str) -> None:
     """Computed with a program of its own, runs differing by 1 %."""
-    half = half_width(base, other, 0.01)
-    ratio = fmean(other) / fmean(base)
-    assert ratio * math.exp(-half) == pytest.approx(low, abs=2e-5)
-    assert ratio * math.exp(half) == pytest.approx(high, abs=2e-5)
+    base, other, expected, _ = BY_STEP[name]
+    half = half_width(np.array(base), np.array(other), 0.01)
+    assert slow.about(fmean(other) / fmean(base), half) == pytest.approx(expected, abs=2e-5)
 
 
 def test_the_example_of_the_definitions() -> None:
@@ -436,52 +391,6 @@ def test_no_interval_of_too_few_steps() -> None:
     assert step_half_widths(np.zeros((0, 30)), np.zeros((0, 30)), 0.01).tolist() == []
 
 
-def slow_half(base: list[float], other: list[float], floor: float) -> float:
-    """The definition, one number after the other."""
-
-    def cosines(z: list[float], count: int) -> list[float]:
-        n = len(z)
-        return [
-            math.sqrt(2 / n) * sum(x * math.cos(math.pi * j * (i + 0.5) / n) for i, x in enumerate(z))
-            for j in range(1, count + 1)
-        ]
-
-    def many(z: list[float]) -> int:
-        return max(2, round(0.4 * len(z) ** (2 / 3)))
-
-    def variance(z: list[float]) -> float:
-        return fmean(c * c for c in cosines(z, many(z))) / len(z)
-
-    def drift(z: list[float]) -> float:
-        blocks = len(z) // round(math.sqrt(len(z)))
-        between = fmean((b - a) ** 2 for a, b in pairwise(pieces(z, blocks)))
-        return max(0, pvariance(pieces(z, 4)) - 0.5 * 3 / blocks * between / 2)
-
-    sides = [[x / fmean(side) - 1 for x in side] for side in (base, other)]
-    changes = [[b - a for a, b in pairwise(z)] for z in sides]
-    squares_of = [[c * c for c in cosines(z, max(8, many(z)))] for z in sides]
-    if_steady = fmean(square for found in squares_of for square in found)
-    weights = [[j**2 / (j**2 + 100 / math.pi**2) for j in range(1, len(found) + 1)]
-               for found in squares_of]  # fmt: skip
-    if_walking = float(np.dot(np.hstack(weights), np.hstack(squares_of))) / sum(map(sum, weights))
-    drifts = if_steady > 1.13 * if_walking
-    if len(base) == len(other) and np.corrcoef(changes)[0, 1] > 0.5:
-        z = [b - a for a, b in zip(*sides, strict=True)]
-        half = t_quantile(0.95, many(z)) ** 2 * variance(z)
-        half += drifts * 8 / 3 * t_quantile(0.95, 7) ** 2 * drift(z)
-    else:
-        squares, degrees = [variance(z) for z in sides], [many(z) for z in sides]
-        both = sum(v * v / d for v, d in zip(squares, degrees, strict=True))
-        half = t_quantile(0.95, sum(squares) ** 2 / both) ** 2 * sum(squares)
-        half += drifts * 8 / 3 * t_quantile(0.95, 11) ** 2 * sum(map(drift, sides))
-    return math.sqrt(half + 2 * (1.96 * floor) ** 2)
-
-
-def pieces(values: list[float], count: int) -> list[float]:
-    edges = [i * len(values) // count for i in range(count + 1)]
-    return [fmean(values[low:high]) for low, high in pairwise(edges)]
-
-
 @pytest.mark.parametrize("shared", [0, 0.2, 0.9])
 @pytest.mark.parametrize("trend", [0, 0.5])
 @pytest.mark.parametrize("steps", [(20, 20), (40, 60), (101, 64), (150, 150), (333, 20)])
@@ -493,9 +402,9 @@ def test_the_quick_version_is_the_slow_one(steps: tuple[int, int], trend: float,
         * (1 + trend * np.arange(count) / count)
         for count in steps
     )
-    found = step_half_widths(deviations(base), deviations(other), 0.01).tolist()
-    slow = [slow_half(b, o, 0.01) for b, o in zip(base.tolist(), other.tolist(), strict=True)]
-    assert found == pytest.approx(slow)
+    sides = deviations(base), deviations(other)
+    expected = [slow.half_of_steps(*rows, 0.01) for rows in zip(*(s.tolist() for s in sides), strict=True)]
+    assert step_half_widths(*sides, 0.01).tolist() == pytest.approx(expected)
 
 
 def test_rows_do_not_mind_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -539,8 +448,8 @@ def test_a_side_whose_steps_are_all_alike() -> None:
     """Not paired, and with the degrees of freedom of the other side: c_1 alone is not 0."""
     other = 1 + 0.1 * np.cos(math.pi * (np.arange(100) + 0.5) / 100)
     (half,) = step_half_widths(np.zeros((1, 100)), deviations(other[np.newaxis]), 0).tolist()
-    quarters = pieces(other.tolist(), 4)
-    blocks = pieces(other.tolist(), 10)
+    quarters = slow.pieces(other.tolist(), 4)
+    blocks = slow.pieces(other.tolist(), 10)
     drift = pvariance(quarters) - 0.15 * fmean((b - a) ** 2 for a, b in pairwise(blocks)) / 2
     # 0.4 of 100^(2/3) is 9; c_1 is 0.1 sqrt(100 / 2).
     square = 2.262157**2 * 0.5 / 9 / 100 + 8 / 3 * 2.200985**2 * drift
