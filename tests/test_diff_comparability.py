@@ -36,7 +36,8 @@ from nsysconv.timeline.steps import in_slice, steps
 from nsysconv.timeline.timeline import Timeline
 
 KINETO = FIXTURES / "kineto"
-NVPROF = FIXTURES / "nvprof_log"
+
+
 PLAIN: tuple[Row, ...] = (Call(0, 10, 1), Kernel(20, 120, 1))
 A100 = {0: {"name": "NVIDIA A100-SXM4-40GB", "sm_count": 108, "compute_major": 8, "compute_minor": 0}}
 H100 = {0: {"name": "NVIDIA H100 80GB HBM3", "sm_count": 132, "compute_major": 9, "compute_minor": 0}}
@@ -510,23 +511,3 @@ def test_two_profilers(shelf: Shelf) -> None:
     assert texts(found)["environment-differs"] == (
         "source: nsys_sqlite vs. kineto; tool version: 2026.4.1.100 vs. CUPTI 130001"
     )
-
-
-def test_graphs_against_nodes(shelf: Shelf) -> None:
-    base = fixtures(shelf, NSYS / "graphs-3.28.1.sqlite")
-    nodes = fixtures(shelf, *(KINETO / f"graphs-2.13-{pid}.json" for pid in (7001, 7002)))
-    note = next(n for n in comparability_notes(base, nodes) if n.slug == "graph-recording-differs")
-    assert note.severity is Severity.APPROXIMATED
-    assert note.text == "graph launches recorded as intervals: yes vs. none"
-
-
-def test_events_and_totals_of_one_program(shelf: Shelf) -> None:
-    found = comparability_notes(*(fixtures(shelf, NVPROF / f"basic-{name}.csv")
-                          for name in ("both-traces", "summary-ns")))  # fmt: skip
-    assert "events-against-totals" in texts(found)
-    assert unlike(found) == {"losses-differ"}  # a launch that failed, which only the trace shows
-
-
-def test_a_program_without_gpu(shelf: Shelf) -> None:
-    base, other = (fixtures(shelf, NSYS / f"{name}-3.25.0.sqlite") for name in ("basic", "no_gpu"))
-    assert comparability_notes(base, other)[0].slug == "side-empty"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
 import re
 from dataclasses import replace
@@ -34,7 +33,7 @@ from nsysconv.document import Section
 from nsysconv.errors import UsageError
 from nsysconv.names import named_texts
 from nsysconv.present.tables import section
-from nsysconv.render import FORMATS, Options, renderer
+from nsysconv.render import Options, renderer
 from nsysconv.report import Column, Unit
 
 NAME = Column("name", Unit.TEXT, "A key.", key=True)
@@ -611,17 +610,3 @@ def test_rows_that_exceed_are_a_list_and_no_name_in_markdown() -> None:
     renderer("markdown")([section(limits)], out, Options())
     (cells,) = (line for line in out.getvalue().splitlines() if "| exceeded |" in line)
     assert all(name in cells for name in kernels)
-
-
-@pytest.mark.parametrize("name", FORMATS)
-@pytest.mark.parametrize("width", [None, 40, 120])
-def test_every_format_prints_the_verdicts(name: str, width: int | None) -> None:
-    out = io.StringIO()
-    renderer(name)([shown()], out, Options(width=width))
-    text = out.getvalue()
-    assert "exceeded" in text
-    assert "made.sum_ns:3%" in text
-    if name in ("text", "markdown", "html"):
-        assert "\x1b" not in text
-    if name == "json":
-        assert len(json.loads(text)["reports"][0]["rows"]) == 6

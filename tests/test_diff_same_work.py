@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
@@ -11,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import REAL, by_turns, few, real
+from conftest import by_turns
 from diff_asking import ask, sides
 from diff_workloads import SOURCES, STEP_NS, STEPS, Copy, Launch, run_of, training
 from emit_nvtx import with_ranges
-from golden_cases import run
 from kineto_framework import Framework
 from kineto_framework import Operator as TracedOperator
 from machine import REDUCE, SAXPY, STENCIL
@@ -33,10 +30,12 @@ from nsysconv.diff.same_work import (
     TOKENS,
     Amount,
     Amounts,
+    grows_with_work,
     size_differences,
     sizes_note,
     sizes_of,
 )
+from nsysconv.queries import OWN, query
 
 Sizes = Mapping[str, Amounts]
 PER_ONE = (1.0, 1.0)
@@ -345,6 +344,18 @@ def test_long_names_are_not_read_to_their_end() -> None:
         assert len(found) <= 4
 
 
+def test_which_columns_grow_with_work() -> None:
+    grow = {f"{name}.{c.name}" for name in OWN for c in query(name).columns if grows_with_work(c)}
+    assert grow >= {
+        "overview.window_ns", "overview.kernel_sum_ns", "overview.kernel_union_ns",
+        "overview.kernel_count", "transfers.bytes_sum", "idle_summary.gap_sum_ns",
+    }  # fmt: skip
+    assert not grow & {
+        "kernels.avg_ns", "kernels.med_ns", "kernels.max_ns", "kernels.min_ns", "kernels.kernel_pct",
+        "overview.idle_pct", "transfers.bytes_max", "transfers.throughput_bytes_per_s",
+    }  # fmt: skip
+
+
 # -- through the door
 
 
@@ -544,40 +555,3 @@ def test_inputs_of_other_shapes(written: Callable[[int, Path], Path], tmp_path: 
     result = api.compare(*files, ["overview"], fail_on=["overview.window_ns:3%"])
     assert result.answer.startswith("inconclusive: different workloads (operator inputs ×43.3); ")
     assert result.exit_status == 4
-
-
-# -- a real one
-
-TRACE = REAL / "kineto" / "IBM+kineto-spyre__worker0.1623143566756.pt.trace.json.gz"
-
-
-def _scaled_shapes(shapes: Any) -> Any:
-    # Only the first dimension, that of the batch.
-    return [[each[0] * FACTOR, *each[1:]] if each and isinstance(each[0], int) else each
-            for each in shapes]  # fmt: skip
-
-
-def _scaled_event(event: dict[str, Any]) -> None:
-    arguments = event.get("args", {})
-    if event.get("cat") == "Kernel":
-        arguments["grid"] = [arguments["grid"][0] * FACTOR, *arguments["grid"][1:]]
-    if event.get("cat") in ("Memcpy", "Memset"):
-        arguments["bytes"] *= FACTOR
-    if "Input Dims" in arguments:
-        arguments["Input Dims"] = _scaled_shapes(arguments["Input Dims"])
-
-
-@real
-@pytest.mark.parametrize(
-    ("base", "other"), few([("small.json", "large.json"), ("large.json", "small.json")], 0)
-)
-def test_a_real_trace_of_a_batch_128_times_as_large(base: str, other: str, tmp_path: Path) -> None:
-    with gzip.open(TRACE, "rt", encoding="utf-8") as file:
-        trace = json.load(file)
-    (tmp_path / "small.json").write_text(json.dumps(trace), encoding="utf-8")
-    for event in trace["traceEvents"]:
-        _scaled_event(event)
-    (tmp_path / "large.json").write_text(json.dumps(trace), encoding="utf-8")
-    outcome = run("diff", base, other, "--fail-on", "overview.window_ns:3%", cwd=tmp_path)
-    assert outcome.status == 4
-    assert outcome.out.startswith("INCONCLUSIVE: different workloads (")

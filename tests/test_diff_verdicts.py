@@ -60,12 +60,6 @@ def test_slow_intervals_by_step(name: str) -> None:
     assert slow.state(found, 100 * (mean(other) / mean(base) - 1), 3) == state
 
 
-def test_slow_quantiles() -> None:
-    """As tables of Student's t have printed them for a century."""
-    for degrees, expected in ((1, 12.706), (2, 4.303), (4, 2.776), (10, 2.228), (30, 2.042)):
-        assert slow.t975(degrees) == pytest.approx(expected, abs=5e-4)
-
-
 # -- repeats
 
 
