@@ -1,7 +1,7 @@
 """Intervals of a change, slowly and one number after the other: what verdicts of a diff rest on.
 
-Nothing of the program is used here. The values that a case is made of, and what comes of them, are also
-in `CASES`, which this module has to reproduce before anything is asked of the program.
+Nothing of the program is used here. The values that a case is made of, and what comes of them as another
+program has it, are in REPEATED and BY_STEP.
 """
 
 from __future__ import annotations

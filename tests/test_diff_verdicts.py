@@ -5,8 +5,6 @@ What is expected is in `slow_intervals.py`, computed there without the program.
 
 from __future__ import annotations
 
-import math
-import random
 from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
@@ -39,25 +37,6 @@ from nsysconv import api
 from nsysconv.errors import UsageError
 
 pytestmark = pytest.mark.usefixtures("demangled")
-
-
-# -- the slow version reproduces what was computed by others
-
-
-@pytest.mark.parametrize("name", REPEATED)
-def test_slow_repeats(name: str) -> None:
-    base, other, expected, state = REPEATED[name]
-    found = slow.repeats(base, other)
-    assert found == near(expected)
-    assert slow.state(found, 100 * (mean(other) / mean(base) - 1), 3) == state
-
-
-@pytest.mark.parametrize("name", BY_STEP)
-def test_slow_intervals_by_step(name: str) -> None:
-    base, other, expected, state = BY_STEP[name]
-    found = slow.within(base, other, 0.01)
-    assert found == near(expected)
-    assert slow.state(found, 100 * (mean(other) / mean(base) - 1), 3) == state
 
 
 # -- repeats
@@ -316,37 +295,3 @@ def test_of_nineteen_steps_nothing_is_computed(tmp_path: Path) -> None:
     assert (row["basis"], row["verdict"]) == ("single run", "~")
     assert interval(row) == pytest.approx(slow.single(mean(base), mean(other)), abs=5e-4)
     assert said.states == {limit: "inconclusive"}
-
-
-def noisy(kind: str, count: int, seed: int) -> list[float]:
-    """Values about 1 that vary from step to step by about 5 %."""
-    chance = random.Random(f"{kind} {seed}")
-    if kind == "white":
-        return [1 + chance.gauss(0, 0.05) for _ in range(count)]
-    if kind == "like the one before":
-        values, x = [], 0.0
-        for _ in range(count):
-            x = 0.5 * x + chance.gauss(0, 0.05 * math.sqrt(0.75))
-            values.append(1 + x)
-        return values
-    values = [1 + chance.gauss(0, 0.01) for _ in range(count)]
-    for _ in range(count // 20):
-        first = chance.randrange(count)
-        for i in range(first, min(count, first + chance.randint(3, 8))):
-            values[i] *= 1.2
-    return values
-
-
-NOISES = product(("white", "like the one before", "bursts"), (30, 100), (0.0, 0.05, 0.1), range(4))
-
-
-@pytest.mark.parametrize(("kind", "count", "change", "seed"), few(NOISES, 2))
-def test_noise_of_steps(kind: str, count: int, change: float, seed: int, tmp_path: Path) -> None:
-    base = noisy(kind, count, 2 * seed)
-    other = slow.by(1 + change, noisy(kind, count, 2 * seed + 1))
-    expected = slow.within(base, other, 0.01)
-    state = slow.state(expected, 100 * (mean(other) / mean(base) - 1), 3)
-    runs = sides(tmp_path, *(of_steps(each, unit=1_000_000) for each in (base, other)))
-    said = ask(runs, ("overview",), [f"{SUM}:3%"])
-    assert interval(said.row("overview")) == near(expected)
-    assert said.states == {f"{SUM}:3%": state}

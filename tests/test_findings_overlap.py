@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from conftest import REAL_FILES, REAL_TRACES, few, name_of, real
-from hypothesis import given
-from hypothesis import strategies as st
 from one_answer import EXAMPLES
 from small_store import Call, Kernel, Memcpy, Migration, Range, answers, asked, cells
 
@@ -22,7 +18,6 @@ from nsysconv.queries.findings import overlap
 from nsysconv.queries.findings import report as findings
 from nsysconv.queries.findings.contract import Found, words
 from nsysconv.queries.findings.overlap import Overlap
-from nsysconv.timeline.intervals import Union, difference, measure_of_all, union
 
 
 def placed(*rows: Any) -> list[tuple[str, str | None, str | None]]:
@@ -193,31 +188,6 @@ def check_times(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = {row["rule"] for row in shown_findings(rows)}
     if len(measured) == len({name for name, _, _ in measured}):  # one device
         assert all(share <= 0.8 for pair, share in together if pair <= shown)
-
-
-pieces = st.lists(st.tuples(st.integers(0, 60), st.integers(1, 12)), max_size=12)
-
-
-def union_of(pieces: list[tuple[int, int]]) -> Union:
-    starts, lengths = np.array(pieces, np.int64).reshape(-1, 2).T
-    return union(starts, starts + lengths)
-
-
-def moments(one: Union) -> set[int]:
-    return {t for s, e in zip(one.starts.tolist(), one.ends.tolist(), strict=True) for t in range(s, e)}
-
-
-@pytest.mark.parametrize("few_at_a_time", [1, 3, 1000])
-@given(st.lists(pieces, min_size=2, max_size=4))
-def test_unions_by_each_moment(few_at_a_time: int, sets: list[list[tuple[int, int]]]) -> None:
-    unions = [union_of(each) for each in sets]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("nsysconv.timeline.arrays.BLOCK", few_at_a_time)
-        for one, other in combinations(unions, 2):
-            rest = difference(one, other)
-            assert moments(rest) == moments(one) - moments(other)
-            assert (rest.starts[1:] > rest.ends[:-1]).all()
-        assert measure_of_all(unions) == len(set.union(*map(moments, unions)))
 
 
 def test_each_rule_has_words_for_the_sentence_on_top() -> None:

@@ -81,11 +81,6 @@ def test_a_slice_is_what_is_cut() -> None:
     ]
 
 
-def test_what_begins_as_the_time_ends_is_in_the_last_tile() -> None:
-    found = tiles(Kernel(1, 5), Kernel(41, 41, name="last"))
-    assert [(row["start_ns"], row["event_count"]) for row in found] == [(1, 1), (31, 1)]
-
-
 def test_calls_that_a_slice_has_for_their_kernels_are_not_in_its_tiles() -> None:
     rows = (Call(1, 5, 1), Kernel(50, 60, 1), Range(1, 9, "step"), Kernel(70, 80))
     found = tiles(*rows, bins=2, part=Slice(range="step", projected=True))
@@ -108,12 +103,6 @@ def test_a_limit_leaves_the_widest_tiles(limit: int, shown: int) -> None:
         part = profile.report("timeline_tiles:bins=16:levels=3", limit=limit)
     assert part.rows() == whole.rows()[:shown]
     assert part.row_count == whole.row_count == 1 + 4 + 16
-
-
-def test_of_the_widest_tiles_a_limit_leaves_the_first() -> None:
-    rows = [Kernel(i, i + 1) for i in range(16)]
-    part = asked("timeline_tiles:bins=16", *rows, limit=3)
-    assert [row["start_ns"] for row in part.rows()] == [0, 1, 2]
 
 
 def test_what_no_row_has_room_for_is_a_note() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
@@ -74,10 +73,6 @@ def test_property_may_ask_for_the_one_it_overrides() -> None:
     assert heir.count == 1
 
 
-def test_cached_property_keeps_its_docstring() -> None:
-    assert Owner.value.__doc__ == "The value."
-
-
 def test_arguments_are_the_key_however_they_are_passed() -> None:
     owner = Owner()
     assert [power(owner, 3), power(owner, 3, 2), power(owner, base=3, exponent=2)] == [9, 9, 9]
@@ -123,24 +118,3 @@ def test_cleared_results_are_computed_again() -> None:
     first = value_of(owner)
     owner.cache.clear()
     assert value_of(owner) is not first
-
-
-def test_derived_value_costs_two_frames() -> None:
-    @cached_in("cache")
-    def deepest(_: Owner) -> int:
-        return depth()
-
-    @cached_in("cache")
-    def outer(owner: Owner) -> int:
-        return deepest(owner)
-
-    assert deepest(Owner()) == depth() + 2
-    assert outer(Owner()) == depth() + 4
-
-
-def depth() -> int:
-    """How many frames there are below."""
-    frame, count = sys._getframe(1), 0
-    while frame.f_back is not None:
-        frame, count = frame.f_back, count + 1
-    return count

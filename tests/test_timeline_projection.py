@@ -142,11 +142,6 @@ def test_a_mask_says_which_are_of_any_thread() -> None:
     assert (found.op_count.tolist(), found.end.tolist()) == ([1, 2], [12, 23])
 
 
-def test_a_call_that_starts_where_the_range_ends_is_outside() -> None:
-    timeline = timeline_of([(5, 0), (10, 0)], [(10, 2, 0, True), (20, 3, 1, True)])
-    assert projection(timeline, spans_of([(5, 5, 0)])).op_count.tolist() == [1]
-
-
 @given(intervals)
 @examples(300)
 def test_nesting_is_what_the_definition_says(found: Any) -> None:

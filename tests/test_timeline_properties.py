@@ -70,6 +70,7 @@ from nsysconv.timeline.intervals import (
     difference,
     longest,
     measure,
+    measure_of_all,
     measures,
     union,
     union_with,
@@ -135,8 +136,11 @@ def test_united(one: list[tuple[int, int]], drawn: Any) -> None:
 @given(some_intervals, some_intervals)
 @example([(0, 10), (20, 30)], [(0, 2), (5, 6), (8, 22), (30, 40)])
 def test_difference(one: list[tuple[int, int]], other: list[tuple[int, int]]) -> None:
-    found = difference(union(*columns_of(one)), union(*columns_of(other)))
+    """And how long several unions are together."""
+    unions = [union(*columns_of(one)), union(*columns_of(other))]
+    found = difference(*unions)
     assert pairs_of(found) == runs(instants(one) - instants(other))
+    assert measure_of_all([*unions, found]) == len(instants(one + other))
 
 
 @given(masked, interval, some_intervals)
