@@ -158,30 +158,23 @@ def test_every_part_has_words() -> None:
 # -- by count and by mean
 
 
-def test_more_launches_and_longer_ones() -> None:
-    """50 launches of 10 become 55 of 11: 50 by count, 55 by mean."""
-    device = only(account_for_change(
-        [run(made({"computation": 500}, {"k": (50, 500)}))],
-        [run(made({"computation": 605}, {"k": (55, 605)}))],
-    ))  # fmt: skip
-    assert changes(device) == {BY_COUNT: 50, BY_MEAN: 55}
+Kernels = dict[str, tuple[int, int]]
 
 
-def test_sums_are_over_kernels_and_never_of_the_mixed_mean() -> None:
-    """gemm 100 launches of 40 become 105 of 42, relu stays, old goes, new comes."""
-    device = only(account_for_change(
-        [run(made({"computation": 5500}, {"gemm": (100, 4000), "relu": (200, 1000), "old": (50, 500)}))],
-        [run(made({"computation": 5710}, {"gemm": (105, 4410), "relu": (200, 1000), "new": (10, 300)}))],
-    ))  # fmt: skip
-    assert changes(device) == {BY_MEAN: 210}
-
-
-def test_what_one_side_alone_launches_is_all_by_count() -> None:
-    device = only(account_for_change(
-        [run(made({"computation": 300}, {"gone": (3, 300)}))],
-        [run(made({"computation": 500}, {"new": (1, 500)}))],
-    ))  # fmt: skip
-    assert changes(device) == {BY_COUNT: 200}
+@pytest.mark.parametrize(("base", "other", "expected"), [
+    # 50 launches of 10 become 55 of 11: 50 by count, 55 by mean.
+    ({"k": (50, 500)}, {"k": (55, 605)}, {BY_COUNT: 50, BY_MEAN: 55}),
+    # Sums are over kernels, and never of the mixed mean: gemm 100 launches of 40 become 105 of 42, relu
+    # stays, old goes, new comes.
+    ({"gemm": (100, 4000), "relu": (200, 1000), "old": (50, 500)},
+     {"gemm": (105, 4410), "relu": (200, 1000), "new": (10, 300)}, {BY_MEAN: 210}),
+    # What one side alone launches is all by count.
+    ({"gone": (3, 300)}, {"new": (1, 500)}, {BY_COUNT: 200}),
+])  # fmt: skip
+def test_by_count_and_by_mean(base: Kernels, other: Kernels, expected: dict[str, int]) -> None:
+    sides = ([run(made({"computation": sum(ns for _, ns in each.values())}, each))]
+             for each in (base, other))  # fmt: skip
+    assert changes(only(account_for_change(*sides))) == expected
 
 
 def test_spellings_of_one_name_are_one() -> None:

@@ -92,33 +92,27 @@ def steps(*names: str, length: int = 10) -> list[Row]:
     return [*ranges, Call(0, 1, 1), Kernel(2, 4, 1)]
 
 
-def paired(folder: Path, base: list[str], other: list[str]) -> tuple[Report, list[tuple[Any, ...]]]:
-    report = compared(folder, steps(*base), steps(*other), "step_pairs", step_range="s*")
-    return report, told(report, "step", "occurrence", "other_step")
+BY_ORDER = "steps are matched by order: their names differ between the sides"
 
 
-def test_steps_that_one_side_alone_has_are_counted(tmp_path: Path) -> None:
-    report, pairs = paired(tmp_path, ["s1", "s2", "s3"], ["s2", "s3", "s4", "s5"])
-    assert pairs == [("s2", 1, None), ("s3", 1, None)]
-    (note,) = report.notes
-    assert note.slug == "steps-without-partner"
-    assert note.text == "steps without a partner: 1 of 3 in base, 2 of 4 in other"
-
-
-def test_steps_of_one_name_are_matched_by_which_of_them_they_are(tmp_path: Path) -> None:
-    _, pairs = paired(tmp_path, ["s", "s"], ["s", "s", "s"])
-    assert pairs == [("s", 1, None), ("s", 2, None)]
-
-
-def test_steps_of_other_names_are_matched_by_their_order(tmp_path: Path) -> None:
-    report, pairs = paired(tmp_path, ["s1", "s2", "s3"], ["s3", "s4", "s5"])
-    assert pairs == [("s1", 1, "s3"), ("s2", 1, "s4"), ("s3", 1, "s5")]
-    assert slugs(report) == ["steps-by-order"]
-
-
-def test_namesakes_in_another_order_are_matched_by_order(tmp_path: Path) -> None:
-    _, pairs = paired(tmp_path, ["s1", "s2"], ["s2", "s1"])
-    assert pairs == [("s1", 1, "s2"), ("s2", 1, "s1")]
+@pytest.mark.parametrize(("base", "other", "pairs", "notes"), [
+    # What one side alone has is counted.
+    (["s1", "s2", "s3"], ["s2", "s3", "s4", "s5"], [("s2", 1, None), ("s3", 1, None)],
+     ["steps without a partner: 1 of 3 in base, 2 of 4 in other"]),
+    # Of one name they are matched by which of them they are, and of other names by their order.
+    (["s", "s"], ["s", "s", "s"], [("s", 1, None), ("s", 2, None)],
+     ["steps without a partner: 0 of 2 in base, 1 of 3 in other"]),
+    (["s1", "s2", "s3"], ["s3", "s4", "s5"], [("s1", 1, "s3"), ("s2", 1, "s4"), ("s3", 1, "s5")],
+     [BY_ORDER]),
+    # Namesakes in another order, too.
+    (["s1", "s2"], ["s2", "s1"], [("s1", 1, "s2"), ("s2", 1, "s1")], [BY_ORDER]),
+])  # fmt: skip
+def test_which_steps_are_pairs(
+    base: list[str], other: list[str], pairs: list[tuple[Any, ...]], notes: list[str], tmp_path: Path
+) -> None:
+    report = compared(tmp_path, steps(*base), steps(*other), "step_pairs", step_range="s*")
+    assert told(report, "step", "occurrence", "other_step") == pairs
+    assert [note.text for note in report.notes] == notes
 
 
 def test_of_ranks_the_first_that_both_sides_have_is_paired(tmp_path: Path) -> None:

@@ -83,6 +83,15 @@ def metric(name: str, value: float, kernel: str = "k") -> Metric:
     return Metric(name, kernel, value)
 
 
+def limits(*measured: tuple[str, float | None]) -> _Limits:
+    """What these metrics say; one of None was not measured."""
+    found = _Limits()
+    for name, value in measured:
+        if value is not None:
+            found.add(name, value)
+    return found
+
+
 @pytest.mark.parametrize(("compute", "memory", "limit"), [
     (60, 59.9, "compute"), (60, 60, "compute"), (59.9, 60, "bandwidth"), (80, 90, "bandwidth"),
     (59.9, 59.9, "latency"), (60, None, "compute"), (59.9, None, None), (None, 60, "bandwidth"),
@@ -91,21 +100,13 @@ def metric(name: str, value: float, kernel: str = "k") -> Metric:
 def test_the_larger_of_both_limits_from_60_percent_on(
     compute: float | None, memory: float | None, limit: str | None
 ) -> None:
-    names = {
-        "sm__throughput.avg.pct_of_peak_sustained_elapsed": compute,
-        "dram__throughput.avg.pct_of_peak_sustained_elapsed": memory,
-    }
-    made = [metric(name, value) for name, value in names.items() if value is not None]
-    found = _Limits()
-    for each in made:
-        found.add(each.name, each.value)
-    assert found.limit == limit
+    dram = "dram__throughput.avg.pct_of_peak_sustained_elapsed"
+    assert limits((SM_PCT, compute), (dram, memory)).limit == limit
 
 
 def test_units_on_the_way_to_memory_do_not_compute() -> None:
-    found = _Limits()
-    for name in ("ldst_fu_utilization", "tex_fu_utilization", "sysmem_utilization"):
-        found.add(name, 100)
+    names = ("ldst_fu_utilization", "tex_fu_utilization", "sysmem_utilization")
+    found = limits(*((name, 100) for name in names))
     assert (found.limit, found.compute[1], found.memory[1]) == (None, None, None)
 
 
@@ -121,18 +122,12 @@ WAVES, DURATION = "launch__waves_per_multiprocessor", "gpu__time_duration.sum"
 def test_blocks_that_do_not_fill_the_gpu_once_are_a_small_grid(
     memory: float, waves: float | None, limit: str
 ) -> None:
-    made = [metric(SM_PCT, 3), metric(MEMORY_PCT, memory)]
-    found = _Limits()
-    for each in [*made, *([] if waves is None else [metric(WAVES, waves)])]:
-        found.add(each.name, each.value)
-    assert found.limit == limit
+    assert limits((SM_PCT, 3), (MEMORY_PCT, memory), (WAVES, waves)).limit == limit
 
 
 @pytest.mark.parametrize("names", [(L2_PCT, MEMORY_PCT), (MEMORY_PCT, L2_PCT)])
 def test_a_metric_of_all_memory_goes_before_those_of_parts(names: tuple[str, str]) -> None:
-    found = _Limits()
-    for name in names:
-        found.add(name, {L2_PCT: 84.7, MEMORY_PCT: 63.3}[name])
+    found = limits(*((name, {L2_PCT: 84.7, MEMORY_PCT: 63.3}[name]) for name in names))
     assert found.memory == (63.3, MEMORY_PCT)
 
 
@@ -144,9 +139,8 @@ def test_a_metric_of_all_memory_goes_before_those_of_parts(names: tuple[str, str
 def test_the_commonest_stall_is_a_share_of_all_cycles(
     cycles: dict[str, float], wanted: tuple[float, str] | None
 ) -> None:
-    found = _Limits()
-    for reason, value in cycles.items():
-        found.add(f"smsp__average_warps_issue_stalled_{reason}_per_issue_active.ratio", value)
+    stalled = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
+    found = limits(*((stalled.format(reason), value) for reason, value in cycles.items()))
     assert found.commonest_stall[1] == (wanted and wanted[1])
     assert wanted is None or found.commonest_stall == wanted
 

@@ -128,28 +128,23 @@ def changes(tmp_path: Path, report: str, range_names: str) -> list[tuple[Any, ..
     return sorted(picked(found.rows(), *names[report]))
 
 
-def test_ranges_of_two_sides_match_by_groups(tmp_path: Path) -> None:
-    assert changes(tmp_path, "ranges", "grouped") == [
-        ("ProfilerStep*", "both", 30), ("ProfilerStep*/aten::to", "both", 30)]  # fmt: skip
-
-
-def test_exact_names_of_two_sides_match_as_they_are(tmp_path: Path) -> None:
-    assert [row[:2] for row in changes(tmp_path, "ranges", "exact")] == [
-        ("ProfilerStep#7", "only in base"), ("ProfilerStep#7/aten::to, op_id = 7", "only in base"),
-        ("ProfilerStep#9", "only in other"), ("ProfilerStep#9/aten::to, op_id = 9", "only in other"),
-    ]  # fmt: skip
-
-
-def test_what_the_host_did_matches_by_groups(tmp_path: Path) -> None:
-    assert changes(tmp_path, "idle_host", "grouped") == [
-        ("ProfilerStep*", "both", -30), ("aten::to", "both", 30)]  # fmt: skip
-
-
-def test_exact_activities_match_without_numbers_of_operators(tmp_path: Path) -> None:
-    assert [row[:2] for row in changes(tmp_path, "idle_host", "exact")] == [
-        ("ProfilerStep#7", "only in base"), ("ProfilerStep#9", "only in other"),
-        ("aten::to", "both"),
-    ]  # fmt: skip
+@pytest.mark.parametrize(("report", "range_names", "expected"), [
+    ("ranges", "grouped", [("ProfilerStep*", "both", 30), ("ProfilerStep*/aten::to", "both", 30)]),
+    # Exact names match as they are.
+    ("ranges", "exact", [
+        ("ProfilerStep#7", "only in base", -900),
+        ("ProfilerStep#7/aten::to, op_id = 7", "only in base", -200),
+        ("ProfilerStep#9", "only in other", 930),
+        ("ProfilerStep#9/aten::to, op_id = 9", "only in other", 230)]),
+    ("idle_host", "grouped", [("ProfilerStep*", "both", -30), ("aten::to", "both", 30)]),
+    # Exact activities match without numbers of operators.
+    ("idle_host", "exact", [("ProfilerStep#7", "only in base", -100), ("ProfilerStep#9", "only in other", 70),
+                            ("aten::to", "both", 30)]),
+])  # fmt: skip
+def test_names_of_two_sides(
+    report: str, range_names: str, expected: list[tuple[Any, ...]], tmp_path: Path
+) -> None:
+    assert changes(tmp_path, report, range_names) == expected
 
 
 # -- how it is asked for

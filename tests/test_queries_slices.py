@@ -10,7 +10,6 @@ from test_queries_contract import TYPES
 
 from nsysconv import api
 from nsysconv.errors import NotRecorded, UsageError
-from nsysconv.facts import Fact
 from nsysconv.queries import REPORTS, query
 from nsysconv.report import Report
 
@@ -52,8 +51,6 @@ TRACES = ("idle_gaps", "nvtx_pushpop_trace")
 REFUSALS = ("no range", "no step", "too few steps", "no device", "no GPU operation was launched",
             "not on one clock", "the slice is empty")  # fmt: skip
 
-every_example = pytest.mark.parametrize("example", few(EXAMPLES, 3))
-
 
 def asked(profile: api.OpenProfile, name: str, part: api.Slice | None) -> Report | str:
     """The report, or why there is none."""
@@ -91,24 +88,3 @@ def test_reports_on_slices(example: str, which: str, shelf: Shelf) -> None:
         assert [row for row in rows for c in counts if row[c] is not None and row[c] < 0] == [], (
             name
         )
-
-
-@every_example
-def test_a_slice_of_all_processes_is_the_whole(example: str, shelf: Shelf) -> None:
-    """Every report on events, to the last value: nothing is cut, so nothing may change."""
-    profile = shelf.opened(FIXTURES / example)
-    for name in REPORTS:
-        whole = asked(profile, name, None)
-        part = asked(profile, name, api.Slice(processes=_pids(profile)))
-        if isinstance(whole, str) or isinstance(part, str):
-            totals = query(name).totals & profile.profile.facts
-            assert isinstance(whole, str) == isinstance(part, str) or totals, name
-            continue
-        if name == "processes" and Fact.KERNELS not in profile.profile.facts:
-            continue  # its counts may be of totals, which tell no part
-        assert part.rows() == whole.rows(), name
-        assert part.notes == whole.notes, name
-
-
-def _pids(profile: api.OpenProfile) -> tuple[int, ...]:
-    return tuple(row["pid"] for row in profile.profile.rows("process"))

@@ -6,7 +6,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small_store import Call, Graph, Kernel, Memcpy, Migration, Range, Row, answers, asked, opened
+from small_store import (
+    Call,
+    Graph,
+    Kernel,
+    Memcpy,
+    Migration,
+    Range,
+    Row,
+    answers,
+    asked,
+    hand_computed,
+    opened,
+)
 
 from nsysconv.errors import UsageError
 from nsysconv.report import MISSING
@@ -67,40 +79,24 @@ def test_no_kernels_is_no_utilisation_and_no_occupancy() -> None:
 EXAMPLE = (grid(0, 400, 50), grid(200, 600, 80))
 
 
-def test_the_example_of_the_documentation() -> None:
-    """0.5 for 200 ns, then 1 (of 1.3), then 0.8: 100 + 200 + 160 of 1000."""
-    efficiency = only(*EXAMPLE, time=(0, 1000), gpus=HUNDRED)["est_sm_efficiency_pct"]
-    assert efficiency == pytest.approx(100 * (100 + 200 + 160) / 1000)
+def efficiency(*rows: Row, **options: Any) -> float | None:
+    return figures(*rows, **{"gpus": HUNDRED, **options})[1]
 
 
-def test_the_integral_is_cut_at_the_slice() -> None:
-    efficiency = only(*EXAMPLE, time=(300, 500), gpus=HUNDRED)["est_sm_efficiency_pct"]
-    assert efficiency == pytest.approx(100 * (100 * 1 + 100 * 0.8) / 200)
-
-
-def test_a_grid_has_three_dimensions() -> None:
-    kernel = Kernel(0, 10, grid=(5, 4, 3))
-    assert only(kernel, gpus=HUNDRED)["est_sm_efficiency_pct"] == 60
-
-
-def test_the_largest_grid_there_is_fills_the_device() -> None:
-    kernel = Kernel(0, 10, grid=(2**31 - 1, 65_535, 65_535))
-    assert only(kernel, gpus=HUNDRED)["est_sm_efficiency_pct"] == 100
-
-
-@pytest.mark.parametrize("rows", [
-    (Kernel(0, 10),), (grid(0, 10, 5), Kernel(20, 30)), (Kernel(0, 10, grid=(1, 0, 1)),),
-])  # fmt: skip
-def test_without_a_kernels_grid_there_is_none(rows: tuple[Row, ...]) -> None:
-    assert only(*rows, gpus=HUNDRED)["est_sm_efficiency_pct"] is None
-
-
-def test_a_kernel_of_no_length_needs_no_grid() -> None:
-    assert only(grid(0, 10, 50), Kernel(5, 5), gpus=HUNDRED)["est_sm_efficiency_pct"] == 50
-
-
-def test_without_the_number_of_sms_there_is_none() -> None:
-    assert only(grid(0, 10, 5))["est_sm_efficiency_pct"] is None
+test_efficiency_by_hand = hand_computed(
+    # 0.5 for 200 ns, then 1 (of 1.3), then 0.8: 100 + 200 + 160 of 1000.
+    ("the example of the documentation", efficiency, EXAMPLE,
+     pytest.approx(100 * (100 + 200 + 160) / 1000), {"time": (0, 1000)}),
+    ("the integral is cut at the slice", efficiency, EXAMPLE,
+     pytest.approx(100 * (100 * 1 + 100 * 0.8) / 200), {"time": (300, 500)}),
+    ("a grid has three dimensions", efficiency, (Kernel(0, 10, grid=(5, 4, 3)),), 60),
+    ("the largest grid there is fills the device", efficiency,
+     (Kernel(0, 10, grid=(2**31 - 1, 65_535, 65_535)),), 100),
+    *(("without a kernel's grid there is none", efficiency, rows, None) for rows in (
+        (Kernel(0, 10),), (grid(0, 10, 5), Kernel(20, 30)), (Kernel(0, 10, grid=(1, 0, 1)),))),
+    ("a kernel of no length needs no grid", efficiency, (grid(0, 10, 50), Kernel(5, 5)), 50),
+    ("without the number of SMs there is none", efficiency, (grid(0, 10, 5),), None, {"gpus": None}),
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(("length", "told"), [(5, True), (6, False)])
@@ -125,39 +121,26 @@ def launch(start: int, end: int, blocks: int = 10_000, **more: Any) -> Kernel:
     return grid(start, end, blocks, **launched)
 
 
-def occupancy(*rows: Row, gpu: dict[str, Any] | None = None, **options: Any) -> float | None:
-    options["gpus"] = {0: HOPPER if gpu is None else gpu}
-    return only(*rows, **options)["est_achieved_occupancy_pct"]
+def occupancy(*rows: Row, **options: Any) -> float | None:
+    return figures(*rows, gpus={0: HOPPER}, **options)[2]
 
 
-def test_the_rule_of_cuda() -> None:
-    assert occupancy(launch(0, 10)) == pytest.approx(100 * 4 * 8 / 64)
-
-
-def test_a_grid_smaller_than_what_fits_occupies_less() -> None:
-    """264 blocks on 132 SMs are 2 of the 4 that would fit."""
-    assert occupancy(launch(0, 10, 264)) == pytest.approx(100 * 2 * 8 / 64)
-
-
-def test_shared_memory_is_both_kinds_together() -> None:
-    """90,000 + 10,000 + 1,024 of the driver's: 2 blocks in 233,472 bytes."""
-    assert occupancy(launch(0, 10, static=90_000, dynamic=10_000)) == pytest.approx(100 * 16 / 64)
-
-
-def test_shared_memory_as_one_number() -> None:
-    kernel = launch(0, 10, static=None, dynamic=None, shared=100_000)
-    assert occupancy(kernel) == pytest.approx(100 * 16 / 64)
-
-
-def test_the_mean_is_weighted_with_durations() -> None:
-    """50 % for 30 ns and 25 % for 10 ns."""
-    rows = (launch(0, 30), launch(100, 110, 264))
-    assert occupancy(*rows) == pytest.approx((50 * 30 + 25 * 10) / 40)
-
-
-def test_a_slice_takes_whole_kernels() -> None:
-    rows = (launch(0, 30), launch(100, 110, 264), launch(200, 210, 132))
-    assert occupancy(*rows, time=(29, 101)) == pytest.approx((50 * 30 + 25 * 10) / 40)
+test_occupancy_by_hand = hand_computed(
+    ("the rule of CUDA", occupancy, (launch(0, 10),), pytest.approx(100 * 4 * 8 / 64)),
+    # 264 blocks on 132 SMs are 2 of the 4 that would fit.
+    ("a grid smaller than what fits occupies less", occupancy, (launch(0, 10, 264),),
+     pytest.approx(100 * 2 * 8 / 64)),
+    # 90,000 + 10,000 + 1,024 of the driver's: 2 blocks in 233,472 bytes.
+    ("shared memory is both kinds together", occupancy, (launch(0, 10, static=90_000, dynamic=10_000),),
+     pytest.approx(100 * 16 / 64)),
+    ("shared memory as one number", occupancy,
+     (launch(0, 10, static=None, dynamic=None, shared=100_000),), pytest.approx(100 * 16 / 64)),
+    # 50 % for 30 ns and 25 % for 10 ns; a slice takes whole kernels.
+    ("the mean is weighted with durations", occupancy, (launch(0, 30), launch(100, 110, 264)),
+     pytest.approx((50 * 30 + 25 * 10) / 40)),
+    ("of a slice, too", occupancy, (launch(0, 30), launch(100, 110, 264), launch(200, 210, 132)),
+     pytest.approx((50 * 30 + 25 * 10) / 40), {"time": (29, 101)}),
+)  # fmt: skip
 
 
 def rounded(*rows: Row, gpu: dict[str, Any]) -> tuple[float | None, list[tuple[str, int]]]:
