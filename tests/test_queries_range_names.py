@@ -138,8 +138,8 @@ def changes(tmp_path: Path, report: str, range_names: str) -> list[tuple[Any, ..
         ("ProfilerStep#9/aten::to, op_id = 9", "only in other", 230)]),
     ("idle_host", "grouped", [("ProfilerStep*", "both", -30), ("aten::to", "both", 30)]),
     # Exact activities match without numbers of operators.
-    ("idle_host", "exact", [("ProfilerStep#7", "only in base", -100), ("ProfilerStep#9", "only in other", 70),
-                            ("aten::to", "both", 30)]),
+    ("idle_host", "exact", [("ProfilerStep#7", "only in base", -100),
+                            ("ProfilerStep#9", "only in other", 70), ("aten::to", "both", 30)]),
 ])  # fmt: skip
 def test_names_of_two_sides(
     report: str, range_names: str, expected: list[tuple[Any, ...]], tmp_path: Path

@@ -23,6 +23,7 @@ from small_store import (
     Total,
     answers,
     asked,
+    cells,
     hand_computed,
     opened,
     write,
@@ -139,41 +140,6 @@ def test_unions_of_the_example_are_added_up() -> None:
     assert spread([row]) == [(2, 200, 250)]
 
 
-def test_one_device_has_no_spread() -> None:
-    for report in ("kernels", "kernel_categories"):
-        assert spread(answers(report, *EXAMPLE[:2])) == [(None, None, None)]
-
-
-def test_devices_of_no_common_kernel_have_no_spread() -> None:
-    rows = (Kernel(0, 10, name="a"), Kernel(0, 20, name="b", device=1))
-    assert spread(answers("kernels", *rows)) == [(None, None, None)] * 2
-
-
-def test_operations_of_no_known_device_are_in_the_row_and_not_in_the_spread() -> None:
-    rows = (Kernel(0, 10), Kernel(0, 20, device=1), Kernel(0, 40, device=None))
-    found = answers("kernels", *rows)
-    assert picked(found, "kernel_count", "kernel_sum_ns") == [(3, 70)]
-    assert spread(found) == [(2, 10, 20)]
-
-
-def test_a_device_without_times_is_counted() -> None:
-    rows = (Kernel(0, 10), Kernel(0, 20, device=1), Kernel(None, None, device=2))
-    found = answers("kernels", *rows)
-    assert picked(found, "kernel_count", "kernel_sum_ns") == [(3, 30)]
-    assert spread(found) == [(3, 10, 20)]
-
-
-def test_what_the_host_did_is_added_up() -> None:
-    rows = (Range(0, 500, "load"), Call(110, 115, 2), Call(215, 220, 4),
-            Kernel(0, 100, 1), Kernel(120, 130, 2), Kernel(0, 200, 3, device=1),
-            Kernel(230, 240, 4, device=1))  # fmt: skip
-    found = answers("idle_host", *rows)
-    # Device 0: [100, 110) before the call, device 1: [200, 215).
-    assert picked(found, "activity", "name", "gap_count", "host_sum_ns") == [
-        ("range", "load", 2, 10 + 15)]  # fmt: skip
-    assert spread(found) == [(2, 10, 15)]
-
-
 COPIES = (Memcpy(0, 10, bytes=1000), Memcpy(20, 30, bytes=1000), Memcpy(0, 20, bytes=4000, device=1))
 
 
@@ -192,38 +158,8 @@ def test_peers_are_over_devices() -> None:
         (1, 5), (0, 5)]  # fmt: skip
 
 
-def test_sizes_of_transfers_are_over_devices() -> None:
-    found = answers("transfer_sizes", *COPIES, Memcpy(0, 1, bytes=20_000, device=1))
-    assert picked(found, "bucket_min_bytes", "memcpy_count", "bytes_sum") == [
-        (1000, 3, 6000), (10_000, 1, 20_000)]  # fmt: skip
-    assert spread(found, "bytes") == [(2, 2000, 4000), (1, 20_000, 20_000)]
-
-
-def test_launches_are_over_devices() -> None:
-    rows = (Call(0, 10, 1), Kernel(20, 30, 1), Call(40, 45, 2), Kernel(50, 60, 2),
-            Call(100, 130, 3), Kernel(140, 150, 3, device=1))  # fmt: skip
-    found = answers("launch_stats", *rows)
-    assert picked(found, "launch_count", "api_sum_ns", "api_med_ns", "queue_med_ns") == [
-        (3, 10 + 5 + 30, 10, 10)]  # fmt: skip
-    assert spread(found) == [(2, 15, 30)]
-
-
 TOTALS = (Total("kernel", 2, 20, 5, 15, "k", device=0), Total("kernel", 1, 40, 40, 40, "k", device=1),
           Total("kernel", 1, 7, 7, 7, "other", device=1))  # fmt: skip
-
-
-def test_totals_are_over_devices() -> None:
-    found = answers("kernels", *TOTALS, holds={Fact.KERNEL_TOTALS})
-    assert picked(found, "device_id", "name", "kernel_count", "kernel_sum_ns", "avg_ns", "med_ns") == [
-        (None, "k", 3, 60, 20, None), (None, "other", 1, 7, 7, None)]  # fmt: skip
-    assert spread(found) == [(2, 20, 40), (1, 7, 7)]
-
-
-def test_totals_of_kinds_of_work_are_over_devices() -> None:
-    found = answers("kernel_categories", *TOTALS, holds={Fact.KERNEL_TOTALS})
-    assert picked(found, "device_id", "kernel_count", "kernel_sum_ns", "name_count") == [
-        (None, 4, 67, 2)]  # fmt: skip
-    assert spread(found) == [(2, 20, 47)]
 
 
 test_over_devices = hand_computed(
@@ -245,10 +181,45 @@ test_over_devices = hand_computed(
 )  # fmt: skip
 
 
-def test_a_slice_of_one_device_has_no_spread() -> None:
-    found = answers("kernels", *EXAMPLE, part=Slice(devices=(1,)))
-    assert picked(found, "name", "kernel_sum_ns") == [("gemm", 250), ("norm", 100)]
-    assert spread(found) == [(None, None, None)] * 2
+def over(ask: str, *rows: Row, **options: Any) -> tuple[list[Any], list[Any]]:
+    """Cells of a report's rows, and how far devices are apart in its main measure."""
+    unit = "bytes" if ask.startswith("transfer") else "ns"
+    return cells(ask, *rows, **options), spread(answers(ask.split()[0], *rows, **options), unit)
+
+
+TWO = (Kernel(0, 10), Kernel(0, 20, device=1))
+OF_TOTALS = {"holds": {Fact.KERNEL_TOTALS}}
+test_spreads_by_hand = hand_computed(
+    *(("one device has no spread", f"{report} kernel_sum_ns", EXAMPLE[:2], ([200], [(None,) * 3]))
+      for report in ("kernels", "kernel_categories")),
+    ("devices of no common kernel have no spread", "kernels name",
+     (Kernel(0, 10, name="a"), Kernel(0, 20, name="b", device=1)), (["b", "a"], [(None,) * 3] * 2)),
+    ("a slice of one device has no spread", "kernels name kernel_sum_ns", EXAMPLE,
+     ([("gemm", 250), ("norm", 100)], [(None,) * 3] * 2), {"part": Slice(devices=(1,))}),
+    ("operations of no known device are in the row and not in the spread",
+     "kernels kernel_count kernel_sum_ns", (*TWO, Kernel(0, 40, device=None)),
+     ([(3, 70)], [(2, 10, 20)])),
+    ("a device without times is counted", "kernels kernel_count kernel_sum_ns",
+     (*TWO, Kernel(None, None, device=2)), ([(3, 30)], [(3, 10, 20)])),
+    # Device 0: [100, 110) before the call, device 1: [200, 215).
+    ("what the host did is added up", "idle_host activity name gap_count host_sum_ns",
+     (Range(0, 500, "load"), Call(110, 115, 2), Call(215, 220, 4), Kernel(0, 100, 1),
+      Kernel(120, 130, 2), Kernel(0, 200, 3, device=1), Kernel(230, 240, 4, device=1)),
+     ([("range", "load", 2, 10 + 15)], [(2, 10, 15)])),
+    ("sizes of transfers are over devices", "transfer_sizes bucket_min_bytes memcpy_count bytes_sum",
+     (*COPIES, Memcpy(0, 1, bytes=20_000, device=1)),
+     ([(1000, 3, 6000), (10_000, 1, 20_000)], [(2, 2000, 4000), (1, 20_000, 20_000)])),
+    ("launches are over devices", "launch_stats launch_count api_sum_ns api_med_ns queue_med_ns",
+     (Call(0, 10, 1), Kernel(20, 30, 1), Call(40, 45, 2), Kernel(50, 60, 2), Call(100, 130, 3),
+      Kernel(140, 150, 3, device=1)), ([(3, 10 + 5 + 30, 10, 10)], [(2, 15, 30)])),
+    ("totals are over devices", "kernels device_id name kernel_count kernel_sum_ns avg_ns med_ns",
+     TOTALS, ([(None, "k", 3, 60, 20, None), (None, "other", 1, 7, 7, None)],
+              [(2, 20, 40), (1, 7, 7)]), OF_TOTALS),
+    ("totals of kinds of work are over devices",
+     "kernel_categories device_id kernel_count kernel_sum_ns name_count", TOTALS,
+     ([(None, 4, 67, 2)], [(2, 20, 47)]), OF_TOTALS),
+    by=over,
+)  # fmt: skip
 
 
 ADD_UP = {

@@ -42,6 +42,11 @@ def lines(report: str, *rows: Row, **options: Any) -> list[str]:
     return printed(report, *rows, **options)[1:]
 
 
+def names_of(report: str, *rows: Row) -> list[str]:
+    """The last cells, which are names."""
+    return [line.split(",")[-1] for line in lines(report, *rows)]
+
+
 @pytest.mark.parametrize("name", CUDA)
 def test_a_table_has_only_columns_that_are_printed(name: str) -> None:
     report = asked(name, Call(0, 5, 1), Kernel(10, 20, 1), Memset(30, 40))
@@ -74,11 +79,6 @@ def test_a_version_of_four_characters_is_not_shown(symbol: str, shown: str) -> N
     assert function_name(symbol) == shown
 
 
-def test_equal_api_times_come_as_the_source_numbers_their_names() -> None:
-    rows = Call(0, 10, name="cudaZ"), Call(20, 30, name="cudaA")
-    assert [line.split(",")[-1] for line in lines("cuda_api_sum", *rows)] == ["cudaZ", "cudaA"]
-
-
 def test_calls_of_no_length_have_no_share() -> None:
     assert lines("cuda_api_sum", Call(5, 5, name="cudaFree")) == [",0,1,0.0,0.0,0,0,0.0,cudaFree"]
 
@@ -109,13 +109,6 @@ test_api_calls_as_printed = hand_computed(
 # -- kernels
 
 
-def test_equal_kernel_times_come_by_count_and_name() -> None:
-    rows = (Kernel(0, 50, name="a"), Kernel(50, 100, name="a"),
-            Kernel(100, 200, name="c"), Kernel(200, 300, name="b"))  # fmt: skip
-    found = [line.split(",")[-1] for line in lines("cuda_gpu_kern_sum", *rows)]
-    assert found == ["b", "c", "a"]
-
-
 def test_graph_intervals_are_in_no_table() -> None:
     rows = Kernel(0, 10, name="k"), Graph(100, 900)
     assert lines("cuda_gpu_kern_sum", *rows) == ["100.0,10,1,10.0,10.0,10,10,0.0,k"]
@@ -124,17 +117,6 @@ def test_graph_intervals_are_in_no_table() -> None:
 
 NAMED = (Kernel(0, 30, name="f<int>(int)", short="f", mangled="_Z1fIiE"),
          Kernel(40, 50, name="f<char>(char)", short="f"))  # fmt: skip
-
-
-@pytest.mark.parametrize(("report", "names"), [
-    ("cuda_gpu_kern_sum", ["f<int>(int)", "f<char>(char)"]),
-    ("cuda_gpu_kern_sum:base", ["f"]),
-    ("cuda_gpu_kern_sum:mangled", ["_Z1fIiE", "f<char>(char)"]),
-    ("cuda_gpu_sum:base", ["f"]),
-])  # fmt: skip
-def test_spellings_of_names(report: str, names: list[str]) -> None:
-    """The second kernel has no symbol: its full name stands for it."""
-    assert [line.split(",")[-1] for line in lines(report, *NAMED)] == names
 
 
 test_kernels_by_hand = hand_computed(
@@ -164,33 +146,34 @@ def test_a_range_before_the_name_is_the_innermost_around_the_launch() -> None:
         "20.0,20,1,20.0,20.0,20,20,0.0,outer/k",
         "10.0,10,1,10.0,10.0,10,10,0.0,inner/k",
     ]
-    assert [line.split(",")[-1] for line in lines("cuda_gpu_trace:nvtx-name", *rows)] == [
-        "inner/k", "outer/k", "k", "k"]  # fmt: skip
+    assert names_of("cuda_gpu_trace:nvtx-name", *rows) == ["inner/k", "outer/k", "k", "k"]
 
 
-@pytest.mark.parametrize("span", [
-    Range(90, 96, "too short"),
-    Range(96, 100, "too late"),
-    Range(90, 100, "elsewhere", tid=12),
-    Range(90, 100, "of another process", pid=2),
-    Range(90, 100, "closed elsewhere", kind="start_end", end_tid=12),
-])  # fmt: skip
-def test_a_range_that_does_not_hold_the_call_is_not_named(span: Range) -> None:
-    rows = (span, Call(95, 97, 1), Kernel(200, 210, 1, name="k"))
-    assert [line.split(",")[-1] for line in lines("cuda_gpu_kern_sum:nvtx-name", *rows)] == ["k"]
+LAUNCHED = (Call(95, 97, 1), Kernel(200, 210, 1, name="k"))
 
-
-def test_where_the_innermost_range_ends_in_the_call_the_next_one_is_named() -> None:
-    """[80, 85) is over by then, [90, 96) begins before the call and ends in it: both lie in outer."""
-    rows = (Range(0, 1000, "outer"), Range(80, 85, "over"), Range(90, 96, "ends", kind="start_end"),
-            Call(95, 97, 1), Kernel(200, 210, 1, name="k"))  # fmt: skip
-    found = lines("cuda_gpu_kern_sum:nvtx-name", *rows)
-    assert [line.split(",")[-1] for line in found] == ["outer/k"]
-
-
-def test_a_range_that_fits_the_call_exactly_is_named() -> None:
-    rows = (Range(95, 97, "r", kind="start_end"), Call(95, 97, 1), Kernel(200, 210, 1, name="k"))
-    assert [line.split(",")[-1] for line in lines("cuda_gpu_kern_sum:nvtx-name", *rows)] == ["r/k"]
+test_names_as_printed = hand_computed(
+    ("equal API times come as the source numbers their names", "cuda_api_sum",
+     (Call(0, 10, name="cudaZ"), Call(20, 30, name="cudaA")), ["cudaZ", "cudaA"]),
+    ("equal kernel times come by count and name", "cuda_gpu_kern_sum",
+     (Kernel(0, 50, name="a"), Kernel(50, 100, name="a"), Kernel(100, 200, name="c"),
+      Kernel(200, 300, name="b")), ["b", "c", "a"]),
+    # The second kernel has no symbol: its full name stands for it.
+    *((f"spellings of {report}", report, NAMED, names) for report, names in (
+        ("cuda_gpu_kern_sum", ["f<int>(int)", "f<char>(char)"]), ("cuda_gpu_kern_sum:base", ["f"]),
+        ("cuda_gpu_kern_sum:mangled", ["_Z1fIiE", "f<char>(char)"]), ("cuda_gpu_sum:base", ["f"]))),
+    *((f"a range that is {span.text} is not named", "cuda_gpu_kern_sum:nvtx-name", (span, *LAUNCHED),
+       ["k"]) for span in (
+        Range(90, 96, "too short"), Range(96, 100, "too late"), Range(90, 100, "elsewhere", tid=12),
+        Range(90, 100, "of another process", pid=2),
+        Range(90, 100, "closed elsewhere", kind="start_end", end_tid=12))),
+    # [80, 85) is over by then, [90, 96) begins before the call and ends in it: both lie in outer.
+    ("where the innermost range ends in the call the next one is named", "cuda_gpu_kern_sum:nvtx-name",
+     (Range(0, 1000, "outer"), Range(80, 85, "over"), Range(90, 96, "ends", kind="start_end"),
+      *LAUNCHED), ["outer/k"]),
+    ("a range that fits the call exactly is named", "cuda_gpu_kern_sum:nvtx-name",
+     (Range(95, 97, "r", kind="start_end"), *LAUNCHED), ["r/k"]),
+    by=names_of,
+)  # fmt: skip
 
 
 @st.composite

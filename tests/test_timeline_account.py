@@ -92,6 +92,12 @@ test_classes_by_hand = hand_computed(
      {"computation": 20, "migration": 20, "idle_unknown": 10}),
     ("a graph recorded as one interval is computation", times,
      (Graph(0, 10), Kernel(5, 20, stream=8, name=NCCL)), {"computation": 10, "communication": 10}),
+    ("a gap is unknown without links between calls and operations", times,
+     (Kernel(10, 20), Call(50, 70, 2), Kernel(90, 110)), {"computation": 15, "idle_unknown": 70},
+     {"span": (15, 100)}),
+    ("a gap that a migration ends is the migration's", times,
+     (Kernel(0, 10), Migration(30, 40), Kernel(40, 50)),
+     {"idle_migration": 10, "migration": 10, "computation": 10}, {"span": (20, 50)}),
     ("operations without a time are nowhere", times, (Kernel(None, None), Kernel(10, 20)),
      {"computation": 10}),
 )  # fmt: skip
@@ -144,16 +150,6 @@ def test_a_span_cuts_operations_and_gaps(
     span: tuple[int, int], expected: dict[str, int]
 ) -> None:
     assert times(*CUT, span=span) == expected
-
-
-def test_a_gap_is_unknown_without_links_between_calls_and_operations() -> None:
-    assert times(Kernel(10, 20), Call(50, 70, 2), Kernel(90, 110), span=(15, 100)) == {
-        "computation": 15, "idle_unknown": 70}  # fmt: skip
-
-
-def test_a_gap_that_a_migration_ends_is_the_migrations() -> None:
-    assert times(Kernel(0, 10), Migration(30, 40), Kernel(40, 50), span=(20, 50)) == {
-        "idle_migration": 10, "migration": 10, "computation": 10}  # fmt: skip
 
 
 FAR = 5_000_000_000

@@ -765,32 +765,19 @@ def rows_of_boxes(found: Boxes) -> list[tuple[int, ...]]:
     return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
-def test_few_intervals_are_a_box_each() -> None:
-    assert rows_of_boxes(boxes_of([(0, 5), (3, 4), (9, 9)], 3)) == [
-        (0, 5, 5, 1, 0),
-        (3, 4, 1, 1, 1),
-        (9, 9, 0, 1, 2),
-    ]
-
-
-def test_short_ones_that_are_close_together_are_one_box() -> None:
-    """In grains of 8 ns the first two begin in one, the next two in another; the long one stays alone."""
-    found = boxes_of([(0, 1), (3, 5), (8, 9), (14, 15), (20, 60)], 3)
-    assert rows_of_boxes(found) == [(0, 5, 3, 2, 1), (8, 15, 2, 2, 2), (20, 60, 40, 1, 4)]
-
-
-def test_a_short_one_beside_a_long_one_is_not_one_with_it() -> None:
-    """In grains of 4 ns all three begin in the first: the two short ones are a box."""
-    found = boxes_of([(0, 20), (1, 2), (3, 4), (40, 41)], 3)
-    assert rows_of_boxes(found) == [(0, 20, 20, 1, 0), (1, 4, 2, 2, 1), (40, 41, 1, 1, 3)]
-
-
-def test_of_overlapping_ones_busy_is_the_union() -> None:
-    assert rows_of_boxes(boxes_of([(0, 4), (2, 6), (3, 4)], 1)) == [(0, 6, 6, 3, 0)]
-
-
-def test_of_nothing_there_are_no_boxes() -> None:
-    assert rows_of_boxes(boxes_of([], 1)) == []
+@pytest.mark.parametrize(("pairs", "most", "expected"), [
+    # Few intervals are a box each.
+    ([(0, 5), (3, 4), (9, 9)], 3, [(0, 5, 5, 1, 0), (3, 4, 1, 1, 1), (9, 9, 0, 1, 2)]),
+    # In grains of 8 ns the first two begin in one, the next two in another; the long one stays alone.
+    ([(0, 1), (3, 5), (8, 9), (14, 15), (20, 60)], 3,
+     [(0, 5, 3, 2, 1), (8, 15, 2, 2, 2), (20, 60, 40, 1, 4)]),
+    # In grains of 4 ns all three begin in the first: the two short ones are a box.
+    ([(0, 20), (1, 2), (3, 4), (40, 41)], 3, [(0, 20, 20, 1, 0), (1, 4, 2, 2, 1), (40, 41, 1, 1, 3)]),
+    # Of overlapping ones busy is the union.
+    ([(0, 4), (2, 6), (3, 4)], 1, [(0, 6, 6, 3, 0)]), ([], 1, []),
+])  # fmt: skip
+def test_boxes_by_hand(pairs: Pairs, most: int, expected: list[tuple[int, ...]]) -> None:
+    assert rows_of_boxes(boxes_of(pairs, most)) == expected
 
 
 @given(some_intervals, st.integers(1, 8))
