@@ -11,7 +11,6 @@ import pytest
 from nsysconv.diff.account import CONTRIBUTOR_COLUMNS, ChangeAccount, contributors
 from nsysconv.diff.change import Change
 from nsysconv.diff.rows import RowPair
-from nsysconv.queries import query
 from nsysconv.report import Report
 
 Pair = tuple[float | None, float | None]
@@ -58,16 +57,6 @@ def found_in(
 
 def first(*rows: RowPair, **options: Any) -> dict[str, Any]:
     return found_in(rows, **options).rows()[0]
-
-
-@pytest.mark.parametrize(("report", "columns"), [
-    ("kernels", {"name", "kernel_count", "kernel_sum_ns"}),
-    ("api_vs_kernel", {"name", "layer", "call_count", "api_sum_ns"}),
-    ("idle_host", {"name", "activity", "gap_count", "host_sum_ns"}),
-    ("transfers", {"direction", "memcpy_count", "memcpy_sum_ns", "per_step_ns"}),
-])  # fmt: skip
-def test_the_reports_have_what_is_asked_of_them(report: str, columns: set[str]) -> None:
-    assert columns <= {column.name for column in query(report).columns}
 
 
 @pytest.mark.parametrize(("base", "other", "why"), [

@@ -47,28 +47,21 @@ def row(*values: Any) -> dict[str, Any]:
 # -- steps as one row
 
 
-def test_steps_of_a_rank_are_one_row_and_the_time_between_them_is_no_step() -> None:
-    report = of_steps((0, 7, "a", 10, 4), (0, 7, "b", 14, 6), (0, 7, BETWEEN, 6, 1))
-    assert told(report) == [row(0, 2, 24, 10, 12.0, 12.0, 6, (24 + 6) / 2)]
-
-
-def test_processes_of_one_rank_are_added_up_and_ranks_are_rows() -> None:
-    """Steps of process 8 follow each other: nothing is between them."""
-    report = of_steps(
-        (None, 7, "a", 10, 4), (None, 7, "b", 12, 5), (None, 7, BETWEEN, 8, 0),
-        (None, 8, "a", 20, 6), (None, 9, "a", 30, 6), (None, 9, "b", 30, 6), (None, 9, BETWEEN, 2, 0),
-        (3, 10, "a", 5, 2))  # fmt: skip
-    assert told(report) == [
-        row(None, 5, 102, 27, 102 / 5, 102 / 5, 10, 112 / 5),
-        row(3, 1, 5, 2, 5.0, 5.0, 0, 5.0)]  # fmt: skip
-
-
-def test_a_class_that_one_step_does_not_tell_is_not_told() -> None:
-    assert told(of_steps((0, 7, "a", 10, None), (0, 7, "b", 12, 4)))[0]["kernel_ns"] is None
-
-
-def test_a_whole_profile_has_no_mean_step_and_nothing_between_steps() -> None:
-    assert told(of_steps((0, 7, WHOLE, 10, 4))) == [row(0, 1, 10, 4, None, None, None, None)]
+@pytest.mark.parametrize(("steps", "expected"), [
+    # The time between the steps of a rank is no step.
+    ([(0, 7, "a", 10, 4), (0, 7, "b", 14, 6), (0, 7, BETWEEN, 6, 1)],
+     [row(0, 2, 24, 10, 12.0, 12.0, 6, (24 + 6) / 2)]),
+    # Processes of one rank are added up, and ranks are rows; steps of process 8 follow each other.
+    ([(None, 7, "a", 10, 4), (None, 7, "b", 12, 5), (None, 7, BETWEEN, 8, 0), (None, 8, "a", 20, 6),
+      (None, 9, "a", 30, 6), (None, 9, "b", 30, 6), (None, 9, BETWEEN, 2, 0), (3, 10, "a", 5, 2)],
+     [row(None, 5, 102, 27, 102 / 5, 102 / 5, 10, 112 / 5), row(3, 1, 5, 2, 5.0, 5.0, 0, 5.0)]),
+    # What one step does not tell is not told.
+    ([(0, 7, "a", 10, None), (0, 7, "b", 12, 4)], [row(0, 2, 22, None, 11.0, 11.0, 0, 11.0)]),
+    # A whole profile has no mean step, and nothing between steps.
+    ([(0, 7, WHOLE, 10, 4)], [row(0, 1, 10, 4, None, None, None, None)]),
+])  # fmt: skip
+def test_steps_of_a_rank_are_one_row(steps: Any, expected: list[dict[str, Any]]) -> None:
+    assert told(of_steps(*steps)) == expected
 
 
 @pytest.mark.parametrize(("count", "usual"), [

@@ -55,82 +55,53 @@ def test_the_example_of_the_documentation() -> None:
     }  # fmt: skip
 
 
-def test_a_call_with_many_ops_is_one_launch() -> None:
-    row = by_name(*EXAMPLE)["cudaGraphLaunch"]
-    assert picked(row, "launch_count", "gpu_op_sum_ns", "launch_latency_avg_ns", "queue_sum_ns") == (
-        1, 25, 50, 30)  # fmt: skip
+LAUNCHED = "launch_stats name launch_count launch_latency_avg_ns queue_count queue_sum_ns"
+LONG = "long_call_count long_queue_count short_op_count"
+SECOND = 1_000_000_000
+APART = (Call(0, 10, 1), Kernel(5 * SECOND, 5 * SECOND + 7, 1))  # on clocks that disagree
 
-
-def test_an_op_that_starts_before_its_call_returns_has_no_queue_time() -> None:
-    row = by_name(*EXAMPLE)[COPY]
-    assert picked(row, "launch_latency_avg_ns", "queue_count", "queue_sum_ns", "queue_avg_ns",
-                  "queue_max_ns") == (100, 0, 0, None, None)  # fmt: skip
-
-
-def test_an_op_that_starts_before_its_call_has_no_latency() -> None:
-    rows = (Call(10, 20, 1), Kernel(5, 8, 1), Call(30, 40, 2), Kernel(35, 95, 2))
-    row = by_name(*rows)["cudaLaunchKernel"]
-    assert picked(row, "launch_count", "launch_latency_avg_ns", "queue_count", "api_sum_ns") == (
-        2, 5, 0, 20)  # fmt: skip
-
-
-def test_calls_that_launched_nothing_are_no_launches() -> None:
-    rows = (Call(0, 90, 1, name="cudaDeviceSynchronize"), Call(100, 110, 2), Kernel(120, 130, 2),
-            Call(200, 210, 3), Kernel(None, None, 3))  # fmt: skip
-    assert {name: row["launch_count"] for name, row in by_name(*rows).items()} == {
-        "cudaLaunchKernel": 1}  # fmt: skip
-
-
-def test_long_calls_and_long_waits_are_above_their_limits() -> None:
-    rows = (Call(0, 10, 1), Kernel(30, 90, 1),  # a call of 10, a wait of 20
-            Call(100, 111, 2), Kernel(132, 133, 2),  # 11 and 21, and shorter than its call
-            Call(200, 210, 3), Kernel(215, 220, 3))  # 10 and 5, and shorter than its call
-    row = by_name(*rows, spec="launch_stats:long_call_ns=10:long_queue_ns=20")["cudaLaunchKernel"]
-    assert picked(row, "long_call_count", "long_queue_count", "short_op_count") == (1, 1, 1)
-
-
-def test_the_limits_are_those_of_hta_by_default() -> None:
-    rows = (Call(0, 50_000, 1), Kernel(150_000, 160_000, 1),
-            Call(200_000, 250_001, 2), Kernel(350_002, 400_000, 2))  # fmt: skip
-    row = by_name(*rows)["cudaLaunchKernel"]
-    assert picked(row, "long_call_count", "long_queue_count", "short_op_count") == (1, 1, 1)
-
-
-def test_an_op_as_long_as_its_call_is_not_short() -> None:
-    assert by_name(Call(0, 10, 1), Kernel(10, 20, 1))["cudaLaunchKernel"]["short_op_count"] == 0
-
-
-def test_disagreeing_clocks_leave_durations_but_no_waits() -> None:
-    second = 1_000_000_000
-    row = by_name(Call(0, 10, 1), Kernel(5 * second, 5 * second + 7, 1))["cudaLaunchKernel"]
-    assert picked(row, "launch_count", "api_sum_ns", "gpu_op_sum_ns", "short_op_count") == (1, 10, 7, 1)
-    assert picked(row, "launch_latency_avg_ns", "launch_latency_med_ns", "queue_count", "queue_sum_ns",
-                  "queue_avg_ns", "queue_max_ns", "long_queue_count") == (None,) * 7  # fmt: skip
-
-
-def test_split_rows_are_by_device_layer_and_plain_name() -> None:
-    rows = (Call(0, 30, 1, name="cudaLaunchKernel_v7000"), Kernel(40, 50, 1),
-            Call(100, 120, 2), Kernel(130, 140, 2),
-            Call(200, 210, 3), Kernel(220, 230, 3, device=1),
-            Call(300, 305, 4, layer="driver", name="cuLaunchKernel"), Kernel(310, 320, 4))  # fmt: skip
-    found = answers("launch_stats", *rows, split="device")
-    assert [picked(row, "device_id", "layer", "name", "launch_count", "api_sum_ns") for row in found] == [
-        (0, "runtime", "cudaLaunchKernel", 2, 50), (1, "runtime", "cudaLaunchKernel", 1, 10),
-        (0, "driver", "cuLaunchKernel", 1, 5)]  # fmt: skip
-
-
-def test_a_launch_is_in_a_slice_if_its_first_op_is() -> None:
-    """The graph's first node runs during [3050, 3055): a slice of later nodes does not hold it."""
-    assert list(by_name(*EXAMPLE, time=(1026, 2101))) == [COPY, "cudaLaunchKernel"]
-    assert by_name(*EXAMPLE, time=(3061, 4000)) == {}
-    row = by_name(*EXAMPLE, time=(3052, 3053))["cudaGraphLaunch"]
-    assert picked(row, "gpu_op_sum_ns", "api_sum_ns", "queue_sum_ns") == (25, 20, 30)
-
-
-def test_a_slice_of_a_device_holds_its_launches() -> None:
-    rows = (Call(0, 30, 1), Kernel(40, 50, 1), Call(60, 70, 2), Kernel(80, 90, 2, device=1))
-    (row,) = answers("launch_stats", *rows, part=Slice(devices=(1,)), split="device")
-    assert picked(row, "device_id", "api_sum_ns") == (1, 10)
+test_launches_by_hand = hand_computed(
+    # Of the second call the operation starts before it returns; the third has many.
+    ("a call with many operations is one launch, and one that waits has no queue time", LAUNCHED, EXAMPLE,
+     [(COPY, 1, 100, 0, 0), ("cudaGraphLaunch", 1, 50, 1, 30), ("cudaLaunchKernel", 2, 17.5, 2, 20)]),
+    ("an operation that starts before its call has no latency",
+     "launch_stats launch_count launch_latency_avg_ns queue_count api_sum_ns",
+     (Call(10, 20, 1), Kernel(5, 8, 1), Call(30, 40, 2), Kernel(35, 95, 2)), [(2, 5, 0, 20)]),
+    ("calls that launched nothing are no launches", "launch_stats name launch_count",
+     (Call(0, 90, 1, name="cudaDeviceSynchronize"), Call(100, 110, 2), Kernel(120, 130, 2),
+      Call(200, 210, 3), Kernel(None, None, 3)), [("cudaLaunchKernel", 1)]),
+    # Calls of 10, 11 and 10, waits of 20, 21 and 5; of the last two operations, which are shorter than
+    # their calls, one has a long call.
+    ("long calls and long waits are above their limits",
+     f"launch_stats:long_call_ns=10:long_queue_ns=20 {LONG}",
+     (Call(0, 10, 1), Kernel(30, 90, 1), Call(100, 111, 2), Kernel(132, 133, 2), Call(200, 210, 3),
+      Kernel(215, 220, 3)), [(1, 1, 1)]),
+    ("an operation as long as its call is not short", "launch_stats short_op_count",
+     (Call(0, 10, 1), Kernel(10, 20, 1)), [0]),
+    ("the limits are those of HTA by default", f"launch_stats {LONG}",
+     (Call(0, 50_000, 1), Kernel(150_000, 160_000, 1), Call(200_000, 250_001, 2),
+      Kernel(350_002, 400_000, 2)), [(1, 1, 1)]),
+    ("clocks that disagree leave durations but no waits",
+     "launch_stats launch_count api_sum_ns gpu_op_sum_ns short_op_count launch_latency_avg_ns "
+     "launch_latency_med_ns queue_count queue_sum_ns queue_avg_ns queue_max_ns long_queue_count",
+     APART, [(1, 10, 7, 1, *[None] * 7)]),
+    ("split rows are by device, layer and plain name",
+     "launch_stats device_id layer name launch_count api_sum_ns",
+     (Call(0, 30, 1, name="cudaLaunchKernel_v7000"), Kernel(40, 50, 1), Call(100, 120, 2),
+      Kernel(130, 140, 2), Call(200, 210, 3), Kernel(220, 230, 3, device=1),
+      Call(300, 305, 4, layer="driver", name="cuLaunchKernel"), Kernel(310, 320, 4)),
+     [(0, "runtime", "cudaLaunchKernel", 2, 50), (1, "runtime", "cudaLaunchKernel", 1, 10),
+      (0, "driver", "cuLaunchKernel", 1, 5)], {"split": "device"}),
+    # The graph's first node runs during [3050, 3055): a slice of later nodes does not hold it.
+    *(("a launch is in a slice if its first operation is",
+       "launch_stats name gpu_op_sum_ns api_sum_ns queue_sum_ns", EXAMPLE, expected, {"time": time})
+      for time, expected in (
+        ((1026, 2101), [(COPY, 100, 500, 0), ("cudaLaunchKernel", 5, 10, 15)]), ((3061, 4000), []),
+        ((3052, 3053), [("cudaGraphLaunch", 25, 20, 30)]))),
+    ("a slice of a device holds its launches", "launch_stats device_id api_sum_ns",
+     (Call(0, 30, 1), Kernel(40, 50, 1), Call(60, 70, 2), Kernel(80, 90, 2, device=1)), [(1, 10)],
+     {"part": Slice(devices=(1,)), "split": "device"}),
+)  # fmt: skip
 
 
 # -- queue_length
@@ -176,23 +147,16 @@ test_queue_length_by_hand = hand_computed(
     ("streams of several processes are labeled with the process", "queue_length rank stream span_ns",
      (Call(0, 5, 1), Kernel(10, 20, 1), Call(0, 5, 1, pid=2), Kernel(30, 40, 1, pid=2)),
      [(0, "7@1", 10), (1, "7@2", 30)], {"ranks": {1: 0, 2: 1}}),
+    ("a stream without waiting launches has no lengths",
+     "queue_length launch_count span_ns waiting_avg queue_length_avg queue_length_p25 queue_length_max "
+     "full_ns full_pct", (Call(10, 20, 1), Kernel(5, 8, 1)), [(0, *[None] * 7)]),
+    ("clocks that disagree leave queues null",
+     "queue_length stream launch_count span_ns waiting_avg queue_length_max full_ns", APART,
+     [("7", *[None] * 5)]),
     ("a launch whose op starts before its call never waited",
      "queue_length launch_count span_ns queue_length_min",
      (Call(10, 20, 1), Kernel(5, 8, 1), Call(30, 40, 2), Kernel(45, 50, 2)), [(1, 15, 0)]),
 )  # fmt: skip
-
-
-def test_stream_without_waiting_launches_has_no_lengths() -> None:
-    row = queue(Call(10, 20, 1), Kernel(5, 8, 1))
-    assert picked(row, "launch_count", "span_ns", "waiting_avg", "queue_length_avg", "queue_length_p25",
-                  "queue_length_max", "full_ns", "full_pct") == (0, *(None,) * 7)  # fmt: skip
-
-
-def test_disagreeing_clocks_leave_queues_null() -> None:
-    second = 1_000_000_000
-    row = queue(Call(0, 10, 1), Kernel(5 * second, 5 * second + 7, 1))
-    assert picked(row, "stream", "launch_count", "span_ns", "waiting_avg", "queue_length_max",
-                  "full_ns") == ("7", *(None,) * 5)  # fmt: skip
 
 
 waits = st.lists(

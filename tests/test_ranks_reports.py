@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from small_store import Call, Kernel, Memcpy, Row, counted, write
 
 from nsysconv import api, queries
-from nsysconv.errors import InputError, UsageError
+from nsysconv.errors import UsageError
 from nsysconv.facts import Fact
 from nsysconv.ranks.job import JobAggregator
 from nsysconv.ranks.over_ranks import (
@@ -408,19 +408,6 @@ def test_every_format(ten: Path, tmp_path: Path, format_name: str) -> None:
         assert "median" in done.out
 
 
-def test_a_store_of_two_runs_asks_for_one(tmp_path: Path) -> None:
-    store = make(tmp_path / "job.db", *TEN[:2])
-    write(store, *kernels(5), label="alone")
-    done = command("report", store, cwd=tmp_path)
-    assert done.status == 2
-    assert "the store holds 2 runs: name one" in done.err
-    assert f"{store}@job  (2 profiles, " in done.err
-    assert f"{store}@alone" in done.err
-    assert picked(report(f"{store}@job", SUMS), "rank") == [(0,), (1,)]
-    assert picked(report(f"{store}@r1", "kernels"), "rank") == [(1,)]
-    assert picked(report(f"{store}@rank=0", "kernels"), "rank") == [(0,)]
-
-
 def test_prose_that_there_are_not(ten: Path) -> None:
     with pytest.raises(UsageError, match="no rows by 'day'"):
         api.report_on(ten, ["kernels"], by="day")
@@ -462,15 +449,6 @@ def test_ranks_of_a_folder_come_in_their_order(tmp_path: Path) -> None:
     for name, rank in (("a", 5), ("b", 3)):
         write(tmp_path / f"{name}.db", *kernels(10), label=name, ranks={1: rank})
     assert picked(report(tmp_path, SUMS), "rank", "profile") == [(3, "b"), (5, "a")]
-
-
-def test_a_folder_without_profiles(tmp_path: Path) -> None:
-    (tmp_path / "notes.txt").write_text("nothing of a profile")
-    with pytest.raises(InputError, match="no profile in it"):
-        api.report_on(tmp_path)
-    (tmp_path / "notes.txt").unlink()
-    with pytest.raises(InputError, match="no files in it"):
-        api.report_on(tmp_path)
 
 
 def test_who_does_the_work_changes_nothing(ten: Path) -> None:
