@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
@@ -9,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import by_turns
+from conftest import REAL, by_turns, few, real
 from diff_asking import ask, sides
 from diff_workloads import SOURCES, STEP_NS, STEPS, Copy, Launch, run_of, training
 from emit_nvtx import with_ranges
+from golden_cases import run
 from kineto_framework import Framework
 from kineto_framework import Operator as TracedOperator
 from machine import REDUCE, SAXPY, STENCIL
@@ -555,3 +558,40 @@ def test_inputs_of_other_shapes(written: Callable[[int, Path], Path], tmp_path: 
     result = api.compare(*files, ["overview"], fail_on=["overview.window_ns:3%"])
     assert result.answer.startswith("inconclusive: different workloads (operator inputs ×43.3); ")
     assert result.exit_status == 4
+
+
+# -- a real one
+
+TRACE = REAL / "kineto" / "IBM+kineto-spyre__worker0.1623143566756.pt.trace.json.gz"
+
+
+def _scaled_shapes(shapes: Any) -> Any:
+    # Only the first dimension, that of the batch.
+    return [[each[0] * FACTOR, *each[1:]] if each and isinstance(each[0], int) else each
+            for each in shapes]  # fmt: skip
+
+
+def _scaled_event(event: dict[str, Any]) -> None:
+    arguments = event.get("args", {})
+    if event.get("cat") == "Kernel":
+        arguments["grid"] = [arguments["grid"][0] * FACTOR, *arguments["grid"][1:]]
+    if event.get("cat") in ("Memcpy", "Memset"):
+        arguments["bytes"] *= FACTOR
+    if "Input Dims" in arguments:
+        arguments["Input Dims"] = _scaled_shapes(arguments["Input Dims"])
+
+
+@real
+@pytest.mark.parametrize(
+    ("base", "other"), few([("small.json", "large.json"), ("large.json", "small.json")], 0)
+)
+def test_a_real_trace_of_a_batch_128_times_as_large(base: str, other: str, tmp_path: Path) -> None:
+    with gzip.open(TRACE, "rt", encoding="utf-8") as file:
+        trace = json.load(file)
+    (tmp_path / "small.json").write_text(json.dumps(trace), encoding="utf-8")
+    for event in trace["traceEvents"]:
+        _scaled_event(event)
+    (tmp_path / "large.json").write_text(json.dumps(trace), encoding="utf-8")
+    outcome = run("diff", base, other, "--fail-on", "overview.window_ns:3%", cwd=tmp_path)
+    assert outcome.status == 4
+    assert outcome.out.startswith("INCONCLUSIVE: different workloads (")

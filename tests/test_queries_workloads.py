@@ -1,7 +1,7 @@
 """The made-up workloads: every report gives the answers that stand beside each scenario.
 
 Every age of the exports of nsys, imported and read in place, and the traces of Kineto. What a file
-cannot hold is named here. That rows of other sources are the workload's, test_workloads shows.
+cannot hold is named here. Other sources are compared with the exports of nsys, row by row.
 """
 
 from __future__ import annotations
@@ -13,21 +13,26 @@ from typing import Any
 
 import pytest
 from answers import NO_API_CALL
-from conftest import BETWEEN, FIXTURES, Shelf, few
+from conftest import BETWEEN, FIXTURES, Shelf, few, in_any_order
 from scenarios import EXPECTED
 from workload_rows import (
+    DATABASES,
     FUNCTIONS,
     KINETO_TRACES,
+    LOG_TRACES,
     NSYS_EXPORTS,
     Expected,
     File,
     Kineto,
     Nsys,
+    demangle,
+    newest_export,
 )
 
 from nsysconv import api, codes
 from nsysconv.errors import NotRecorded
 from nsysconv.facts import Fact
+from nsysconv.importers.nvprof_database import reader
 from nsysconv.queries import REPORTS, reports_that_are
 
 Rows = list[dict[str, Any]]
@@ -365,3 +370,76 @@ def test_unified_memory_of_a_trace_leaves_its_gap_to_the_host(age: str) -> None:
     assert (row["window_ns"], row["busy_ns"], row["idle_ns"]) == (25_000, 14_000, 11_000)
     assert gap["start_ns"] - row["window_start_ns"] == 10_000
     assert (gap["host_ns"], gap["launch_ns"], gap["queue_ns"]) == (9_000, 1_000, 1_000)
+
+
+# -- sources of nvprof, row by row beside nsys
+
+# What only one of the two knows: how long recording went on, the program's name, the system's names of
+# threads, ranks in environments. Ids are by the order of rows, which is each source's own.
+NOT_COMPARED = {"profile", "recording_ns", "process", "thread", "rank", "event"}
+OF_DATABASES = ("overview", "processes", "api_vs_kernel", "kernels", "transfers", "transfer_sizes",
+                "idle_gaps", "idle_summary", "idle_host", "gpu_utilization")  # fmt: skip
+OF_LOGS = ("overview", "kernels", "transfers", "transfer_sizes", "idle_gaps")
+
+
+class Beside:
+    """A file of one process, and what it has in common with the export of nsys."""
+
+    def __init__(self, file: File) -> None:
+        (expected,) = file.expected
+        self.file, self.workload = file, expected.workload.name
+        name, is_log = file.path.name, file in LOG_TRACES
+        # Text has numbers for launches only.
+        linked = "both" in name and name.endswith(".csv")
+        self.reports = (*OF_LOGS, *(["api_vs_kernel"] if linked else [])) if is_log else OF_DATABASES
+        # Logs spell some GPUs in short, and have no parts of gaps.
+        self.columns = {"idle_gaps": {"start_ns", "dur_ns", "device_id", "next_op"}} if is_log else {}
+        self.not_compared = {*NOT_COMPARED, *(["device"] if is_log else [])}
+        self.has_kinds = "cuda8" not in name
+
+    def __str__(self) -> str:
+        return str(self.file)
+
+    def answers(self, path: Path) -> dict[str, Any]:
+        with api.open(path) as profile:
+            return {report: self._rows(profile, report) for report in self.reports}
+
+    def _rows(self, profile: api.OpenProfile, report: str) -> Any:
+        try:
+            rows = profile.report(report).rows()
+        except NotRecorded as missing:
+            return {str(fact) for fact in missing.missing}
+        if report == "transfers" and not self.has_kinds:
+            # Of copies alike but for the kinds of memory, only their sums are left.
+            sums: Counter[Any] = Counter()
+            for row in rows:
+                for column in ("memcpy_count", "bytes_sum", "memcpy_sum_ns"):
+                    sums[row["device_id"], row["direction"], column] += row[column]
+            return sums
+        columns = self.columns.get(report)
+        # Whether none of a kind was recorded, or nothing could be, only one of the two may know.
+        unsure = ("um_", "graph_launch_") if self.workload != "no_gpu" else ("",)
+        return in_any_order([
+            {k: v for k, v in row.items() if k not in self.not_compared
+             and (columns is None or k in columns) and not (v in (None, 0) and k.startswith(unsure))}
+            for row in rows])  # fmt: skip
+
+
+# Databases of two processes are two; in other logs times and sizes do not survive the rounding.
+BESIDE = [
+    *(Beside(file) for file in DATABASES
+      if file.expected[0].workload.name in ("basic", "unified_memory", "ranges", "no_gpu")),
+    *(Beside(file) for file in LOG_TRACES if "api-trace" not in file.path.name
+      and file.expected[0].workload.name in ("basic", "unified_memory")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("beside", BESIDE, ids=str)
+def test_reports_are_those_of_nsys(beside: Beside, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "demangler", lambda: demangle)
+    ours = beside.answers(beside.file.path)
+    theirs = beside.answers(newest_export(beside.workload))
+    for report in beside.reports:
+        if beside.workload == "no_gpu" and isinstance(theirs[report], set):
+            continue  # nsys says that it could not trace: not recorded. Here it is none.
+        assert ours[report] == theirs[report], report

@@ -6,6 +6,7 @@ import random
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pytest
 from conftest import REAL, real
 from small_store import Call, Kernel, Memcpy, Operator, Range, Row, answers, cell, opened
@@ -14,6 +15,7 @@ from nsysconv import api
 from nsysconv.api import Slice
 from nsysconv.errors import UsageError
 from nsysconv.facts import Fact
+from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.slices import ANY_STEPS, StepRule
 from nsysconv.timeline.step_rules import resolved
 from nsysconv.timeline.steps import (
@@ -258,3 +260,24 @@ def test_the_change_per_iteration_of_a_real_pair_is_named() -> None:
     found = api.compare(*sides, step_kernel="nvjet_tst_192x208.*bias_TNT", run_noise="0.3%")
     assert found.answer.startswith("slower: step period 17.86 ms → 20.01 ms (+12.0 %)")
     assert "95 % interval +11.1 to +12.9 %" in found.answer
+
+
+@real
+def test_windows_up_to_the_first_long_gap_hold_unlike_work() -> None:
+    """Another tool takes them as iterations and says -29 %; per attention kernel they are slower, too."""
+    spent, launched = [], []
+    for side in ("before", "after"):
+        path = REAL / "nsys_sqlite" / f"GindaChen+nsys-ai__mfu_2gpu_{side}.sqlite"
+        with api.open(path) as profile:
+            ops = profile.timeline.ops
+            kernels = ops.take(np.flatnonzero((ops.kind == OpKind.KERNEL) & (ops.device == 0)))
+            busy_until = np.maximum.accumulate(kernels.end)[:-1]
+            first = np.flatnonzero(kernels.start[1:] - busy_until > 2_000_000)[0]
+            time = int(kernels.start[0]), int(busy_until[first])
+            window = Slice(name="flash_fwd", devices=(0,), time=time)
+            spent.append(time[1] - time[0])
+            (row,) = profile.report("kernels", slice=window).rows()
+            launched.append(row["kernel_count"])
+    assert launched == [29, 19]
+    assert spent[1] / spent[0] - 1 == pytest.approx(-0.32, abs=0.005)
+    assert spent[1] / launched[1] > 1.04 * spent[0] / launched[0]
