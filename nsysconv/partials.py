@@ -22,7 +22,7 @@ _SUFFIX = ".partial"
 _MAKER = re.compile(rf"(?:(\d+)-)?(\d{{1,9}})(?:-[0-9a-f]+)?{re.escape(_SUFFIX)}(?:-journal)?")
 # File names have at most 255 bytes, and a temporary name adds a prefix and a suffix.
 _LONG_NAME_BYTES = 100
-_OLD_S = 3600.0
+OLD_S = 3600.0
 _IN_PROGRESS: set[str] = set()
 """Names under which this process is building something."""
 
@@ -93,7 +93,7 @@ def _remove_left(left: Path, maker: str) -> None:
         if namespace == str(pid_namespace()):
             # A dead process may have had our number: what this process builds is in _IN_PROGRESS.
             lives = int(pid) != os.getpid() and alive(int(pid))
-        is_old = time.time() - _last_changed(left) > _OLD_S
+        is_old = time.time() - _last_changed(left) > OLD_S
         if is_old if lives is None else not lives:
             _remove(left)
 

@@ -24,7 +24,7 @@ if __name__ == "__main__":
 from conftest import REAL
 
 import nsysconv
-from nsysconv.importers.nsys_sqlite.capture import _OPTIONS
+from nsysconv.importers.nsys_sqlite.capture import OPTIONS
 
 Rows = Counter[tuple[Any, ...]]
 
@@ -77,7 +77,7 @@ _NEVER = frozenset({"ProcessStreams"})  # what the program printed
 _MUST_BE_READ = {f"{prefix}{name}" for prefix in ("", "PROCESS_0:")
                  for name in ("CAPTURE_EVENT_TYPE", "CUDA_GRAPH_TRACE_OPTIONS:MODE",
                               "OS_RUNTIME_OPTIONS:DURATION_THRESHOLD_NS")}  # fmt: skip
-_READ = {"CAPTURE_EVENT_TYPE", "CUDA_GRAPH_TRACE_OPTIONS:MODE", *_OPTIONS}
+_READ = {"CAPTURE_EVENT_TYPE", "CUDA_GRAPH_TRACE_OPTIONS:MODE", *OPTIONS}
 _ALLOWED = {
     "TARGET_INFO_SYSTEM_ENV": {"TargetInstallDir", "NvDriverVersion", "CudaDriverVersion", "Hostname"},
     "META_DATA_CAPTURE": _READ | {f"PROCESS_0:{name}" for name in _READ},

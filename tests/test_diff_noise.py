@@ -473,14 +473,14 @@ def test_steps_are_paired_where_their_changes_correlate(weight: float, paired: b
     assert np.corrcoef(changes)[0, 1] == pytest.approx(weight)
     levels = 10 + np.cumsum(np.pad(changes, ((0, 0), (1, 0))), axis=1)
     sides = [deviations(side[np.newaxis]) for side in levels]
-    assert noise._are_paired(*sides).tolist() == [paired]
-    assert noise._are_paired(sides[0], -sides[1]).tolist() == [False]
+    assert noise.are_paired(*sides).tolist() == [paired]
+    assert noise.are_paired(sides[0], -sides[1]).tolist() == [False]
 
 
 def test_a_trend_that_both_sides_share_pairs_no_steps() -> None:
     """The correlation is about the mean change."""
     steps = np.random.default_rng(10).normal(np.arange(100, 200), 0.1, (2, 1, 100))
-    assert noise._are_paired(*steps).tolist() == [False]
+    assert noise.are_paired(*steps).tolist() == [False]
 
 
 def test_drift_is_paid_for_only_where_it_shows() -> None:

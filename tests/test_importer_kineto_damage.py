@@ -624,7 +624,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def for_workers(large: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The same, read by worker processes in very many chunks."""
-    monkeypatch.setattr(decode, "_ALONE_BYTES", 0)
+    monkeypatch.setattr(decode, "ALONE_BYTES", 0)
     monkeypatch.setattr(trace, "FIRST_BYTES", 1 << 14)
     monkeypatch.setattr(trace, "BLOCK_BYTES", 1 << 16)
     return large
@@ -701,7 +701,7 @@ def test_no_folder_is_left_behind_by_an_error(
 
 
 def _in_small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decode, "_ALONE_BYTES", 0)
+    monkeypatch.setattr(decode, "ALONE_BYTES", 0)
     monkeypatch.setattr(trace, "FIRST_BYTES", 1 << 12)
     monkeypatch.setattr(trace, "BLOCK_BYTES", 1 << 13)
 

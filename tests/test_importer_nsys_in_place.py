@@ -89,7 +89,7 @@ def from_pages(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Has all columns come from pages, however few rows there are; the tables that did not are listed."""
     left: list[str] = []
     monkeypatch.setattr(page_reader, "WORTH_ROWS", 0)
-    monkeypatch.setattr(connection, "_MOST_SHARED_FILES", 10_000)  # the shelf holds many files open
+    monkeypatch.setattr(connection, "MOST_SHARED_FILES", 10_000)  # the shelf holds many files open
     by_sqlite = Connection.columns
 
     def columns(self: Connection, columns: Sequence[Any], *rest: int) -> Iterator[list[np.ndarray]]:

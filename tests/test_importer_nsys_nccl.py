@@ -137,7 +137,7 @@ def test_a_file_read_in_place_has_the_rows_of_its_store(
     shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where several connections read a part each."""
-    monkeypatch.setattr(read, "_ROWS_PER_THREAD", 5)
+    monkeypatch.setattr(read, "ROWS_PER_THREAD", 5)
     with profile_in_place(FILES[0]) as here:
         found = [row for batch in here.batches("collective", 7) for row in batch.to_pylist()]
         columns = here.columns("collective", ("start_ns", "in_bytes"))
@@ -358,8 +358,8 @@ def test_in_a_real_export_one_kernel_is_launched_at_the_end_of_each_group() -> N
         "WHERE value GLOB 'nccl*' AND r.globalTid >> 24 = k.globalPid >> 24"
     ).fetchall()
     connection.close()
-    units = nccl._units(nccl._Range(*row) for row in rows)
-    found = [nccl._launching(units, launch) for launch in launches]
+    units = nccl.launch_units(nccl.NcclRange(*row) for row in rows)
+    found = [nccl.launching_unit(units, launch) for launch in launches]
     assert len(found) == len({id(unit) for unit in found}) == 60
     assert {unit and [call.name for call in unit.calls or ()] == ["ncclSend", "ncclRecv"] * 2
             for unit in found} == {True}  # fmt: skip
@@ -374,8 +374,8 @@ STEPS = {"s": "ncclGroupStart", "e": "ncclGroupEnd", "c": "ncclAllReduce", "o": 
 @given(st.text("secco", max_size=12), st.integers(0, 130))
 def test_calls_behind_a_launch_are_those_since_the_outermost_start(steps: str, launch: int) -> None:
     """Each range is from 10 n to 10 n + 5; depth is counted anew for every launch."""
-    ranges = [nccl._Range(STEPS[step], 1, 10 * n, 10 * n + 5) for n, step in enumerate(steps)]
-    unit = nccl._launching(nccl._units(ranges), (1, launch))
+    ranges = [nccl.NcclRange(STEPS[step], 1, 10 * n, 10 * n + 5) for n, step in enumerate(steps)]
+    unit = nccl.launching_unit(nccl.launch_units(ranges), (1, launch))
     at, within = divmod(launch, 10)
     if at >= len(steps) or within > 5 or steps[at] not in "ec":
         assert unit is None

@@ -380,7 +380,7 @@ def test_in_pieces_of_any_size(
     bytes_at_once: int, names: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = {name: (of(name), notes(FOLDER / name)) for name in names}
-    monkeypatch.setattr(reader, "_CHUNK_BYTES", bytes_at_once)
+    monkeypatch.setattr(reader, "CHUNK_BYTES", bytes_at_once)
     assert {name: (of(name), notes(FOLDER / name)) for name in names} == whole
 
 

@@ -47,8 +47,8 @@ def test_rows_of_a_trace_are_found_whatever_is_read_at_once(
     content = header + b"".join(lines)
     content = content if ended or not lines else content[:-1]
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(printed_lines, "_CHUNK_BYTES", chunk)
-        patch.setattr(printed_lines, "_PIECE_BYTES", piece)
+        patch.setattr(printed_lines, "CHUNK_BYTES", chunk)
+        patch.setattr(printed_lines, "PIECE_BYTES", piece)
         path = Path(folder) / "log"
         path.write_bytes(content)
         ((table,),) = (run.tables for run in survey.LogSurvey(path).runs)
@@ -67,8 +67,8 @@ def test_rows_of_a_trace_are_found_whatever_is_read_at_once(
 
 def test_pieces_of_a_trace_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows of 12 bytes, five of which are read at once: two times five are no more than 125 bytes."""
-    monkeypatch.setattr(printed_lines, "_CHUNK_BYTES", 50)
-    monkeypatch.setattr(printed_lines, "_PIECE_BYTES", 125)
+    monkeypatch.setattr(printed_lines, "CHUNK_BYTES", 50)
+    monkeypatch.setattr(printed_lines, "PIECE_BYTES", 125)
     log = tmp_path / "log"
     log.write_bytes(CSV + b"1.5,2.0,4,k\n" * 50)
     ((table,),) = (run.tables for run in survey.LogSurvey(log).runs)

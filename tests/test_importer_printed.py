@@ -106,8 +106,8 @@ def test_a_long_line_is_one_whatever_is_read_of_it(
     length: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Chunks of 50 bytes, and of the line in which one ends 50 more."""
-    monkeypatch.setattr(printed_lines, "_CHUNK_BYTES", 50)
-    monkeypatch.setattr(printed_lines, "_LONGEST_LINE", 50)
+    monkeypatch.setattr(printed_lines, "CHUNK_BYTES", 50)
+    monkeypatch.setattr(printed_lines, "LONGEST_LINE", 50)
     path = tmp_path / "log"
     path.write_bytes(b"x" * length + b"\nnext\n")
     lines = LogLines(path)

@@ -47,7 +47,7 @@ from nsysconv.errors import InputError
 from nsysconv.facts import Fact
 from nsysconv.importers.pickles import Unpickler
 from nsysconv.importers.pytorch_snapshot import reader
-from nsysconv.importers.pytorch_snapshot.plain_pickle import _OpcodeScan, load
+from nsysconv.importers.pytorch_snapshot.plain_pickle import OpcodeScan, load
 
 FOLDER = FIXTURES / "pytorch_snapshot"
 TRAINING, OLD, TEXT = (FOLDER / f"{name}.pickle" for name in ("training", "old", "text"))
@@ -309,7 +309,7 @@ def test_what_is_never_fetched_is_not_kept(tmp_path: Path) -> None:
     events += [{"action": "", "frames": [{"late": 1}] * 2}]
     path = written(tmp_path, pickle.dumps(events, protocol=4))
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as buffer:
-        rewritten = b"".join(_OpcodeScan(buffer, "x").parts())
+        rewritten = b"".join(OpcodeScan(buffer, "x").parts())
     names = Counter(opcode.name for opcode, _, _ in pickletools.genops(rewritten))
     assert names["MEMOIZE"] == 0
     # And the late frame; one or two others have a number that an argument happens to have.
@@ -336,7 +336,7 @@ def test_frames_of_each_event_alone_are_told_apart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No more than so many such stacks are kept, and later frames take the place of others in memory."""
-    monkeypatch.setattr(reader, "_MOST_STACKS", 1 << 10)
+    monkeypatch.setattr(reader, "MOST_STACKS", 1 << 10)
     events = [
         event(n, "alloc", A + n, 1 + n % 7) | {"frames": [
             {"name": f"f{n % 7}", "filename": "/x/model.py", "line": n % 7}]}

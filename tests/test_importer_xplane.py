@@ -407,7 +407,7 @@ def test_times_since_1970_become_the_zero(written: Callable[[bytes], Path]) -> N
 def test_many_events_come_in_windows(
     written: Callable[[bytes], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(planes, "_WINDOW_BYTES", 300)
+    monkeypatch.setattr(planes, "WINDOW_BYTES", 300)
     path = written(training())
     for table in ("kernel", "api_call", "range", "operator"):
         assert rows(path, table) == rows(TRAINING, table)

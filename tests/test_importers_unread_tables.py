@@ -76,7 +76,7 @@ def test_no_report_carries_the_note(tmp_path: Path) -> None:
 
 def test_large_tables_are_not_counted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The row numbers say how many there are: 3 of them, and one is missing."""
-    monkeypatch.setattr(unread_tables, "_COUNTED", 1)
+    monkeypatch.setattr(unread_tables, "COUNTED_TABLES", 1)
     path = changed_copy(EXPORT, tmp_path, """
         CREATE TABLE NEW (x INT); INSERT INTO NEW VALUES (1), (2), (3); DELETE FROM NEW WHERE x = 2;
         CREATE TABLE NOIDS (x INT PRIMARY KEY) WITHOUT ROWID; INSERT INTO NOIDS VALUES (1), (2)

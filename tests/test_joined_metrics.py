@@ -38,7 +38,7 @@ from nsysconv.errors import InputError, UsageError
 from nsysconv.facts import Fact
 from nsysconv.notes import Severity
 from nsysconv.queries.kernel_metrics import shares_of_peak
-from nsysconv.timeline.measured import _places, measured, same_kernels
+from nsysconv.timeline.measured import launch_places, measured, same_kernels
 
 NSYS = FIXTURES / "nsys" / "basic-3.20.3.sqlite"
 TIMELINES = [NSYS, FIXTURES / "nsys" / "basic-2020.sqlite", FIXTURES / "kineto" / "basic-2.13.json",
@@ -445,7 +445,7 @@ def test_the_example_of_the_definition() -> None:
     def places(words: str) -> list[int]:
         every = [*here, *words.split()]
         sizes = np.array([int(word[1:] or 1) for word in every])
-        found_there = _places(np.array([numbers[word] for word in every]), [sizes], len(here), 4)
+        found_there = launch_places(np.array([numbers[word] for word in every]), [sizes], len(here), 4)
         return (found_there + 1).tolist()
 
     assert places("t s500") == [3, 4]
@@ -471,7 +471,7 @@ def slow_places(here: list[int], there: list[int]) -> list[int]:
 def test_places_are_those_where_launches_fit_once(here: list[int], there: list[int]) -> None:
     numbers = np.zeros(len(here) + len(there), np.int64)
     sizes = [np.array([*here, *there], np.int64)]
-    assert _places(numbers, sizes, len(here), 1).tolist() == slow_places(here, there)
+    assert launch_places(numbers, sizes, len(here), 1).tolist() == slow_places(here, there)
 
 
 # -- real files

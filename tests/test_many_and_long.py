@@ -126,8 +126,8 @@ MANY = 1_000
 @pytest.fixture(autouse=True, scope="module")
 def many() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernel_categories, "_MANY", MANY)
-        patch.setattr(read, "_MANY_NAMES", MANY)
+        patch.setattr(kernel_categories, "MANY_NAMES", MANY)
+        patch.setattr(read, "MANY_NAMES", MANY)
         yield
 
 

@@ -531,7 +531,7 @@ def store(grown: Path, tmp_path: Path) -> Path:
 @pytest.fixture
 def from_pages(monkeypatch: MonkeyPatch) -> list[int]:
     """The ids that follow batches from pages: any number of rows, and one page a batch."""
-    monkeypatch.setattr(connection, "_MOST_SHARED_FILES", 10_000)  # other tests may hold many files open
+    monkeypatch.setattr(connection, "MOST_SHARED_FILES", 10_000)  # other tests may hold many files open
     seen: list[int] = []
     before = page_reader.read
     monkeypatch.setattr(page_reader, "read", lambda *about: (
@@ -568,7 +568,7 @@ def test_columns_are_those_of_a_select(grown: Path, from_pages: list[int], name:
 def test_few_rows_are_asked_of_sqlite(grown: Path, monkeypatch: MonkeyPatch) -> None:
     asked: list[int] = []
     before = page_reader.read
-    monkeypatch.setattr(connection, "_MOST_SHARED_FILES", 10_000)  # other tests may hold many files open
+    monkeypatch.setattr(connection, "MOST_SHARED_FILES", 10_000)  # other tests may hold many files open
     monkeypatch.setattr(page_reader, "read", lambda *about: asked.append(about[-1]) or before(*about))
     with open_for_reading(grown) as store:
         for last in (9_000, 11_000):
@@ -679,7 +679,7 @@ def test_a_replaced_store_gives_the_old_rows_or_the_new(
 def test_nobody_commits_while_batches_are_taken(
     store: Path, from_pages: list[int], way: str, leave: str, monkeypatch: MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nsysconv.store.connection._EVENT_BATCH_ROWS", 100)
+    monkeypatch.setattr("nsysconv.store.connection.EVENT_BATCH_ROWS", 100)
     with open_for_reading(store) as connection:
         batches = taking(connection, "kernel", 1, KERNELS, pages=way == "pages")
         next(batches)

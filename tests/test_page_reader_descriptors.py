@@ -146,7 +146,7 @@ def test_no_more_than_64_files_are_open(tmp_path: Path) -> None:
 def test_what_has_no_descriptor_is_read_by_sqlite(
     store: Path, read_from_pages: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite_connection, "_MOST_SHARED_FILES", 0)
+    monkeypatch.setattr(sqlite_connection, "MOST_SHARED_FILES", 0)
     with open_for_reading(store) as connection:
         found = durations(connection)
     assert (len(found), read_from_pages) == (8, [])

@@ -85,7 +85,7 @@ def test_texts_are_sqlites_or_sqlite_is_asked(recipe: Any) -> None:
     content, root, found = table(recipe.size, "a TEXT, b TEXT, c TEXT", rows)
     with MonkeyPatch.context() as patch:
         patch.setattr(BATCH_BYTES, recipe.batch)
-        patch.setattr("nsysconv.store.connection._FEW_TEXTS", recipe.few)
+        patch.setattr("nsysconv.store.connection.FEW_TEXTS", recipe.few)
         for place in range(3):
             texts, ids, whole = read(content, root, place, recipe.separators, recipe.after)
             wanted = [found[id_][place] for id_ in ids]
@@ -136,7 +136,7 @@ def test_a_record_that_cannot_be_has_no_text(cell: bytes, place: int, monkeypatc
 @pytest.mark.parametrize("few", [0, 1 << 16], ids=["many", "few"])
 def test_pages_on_which_all_is_null(few: int, monkeypatch: MonkeyPatch) -> None:
     monkeypatch.setattr(BATCH_BYTES, 1)
-    monkeypatch.setattr("nsysconv.store.connection._FEW_TEXTS", few)
+    monkeypatch.setattr("nsysconv.store.connection.FEW_TEXTS", few)
     rows: list[tuple[str | None]] = [("one",), ("two",), *[(None,)] * 500, ("one",)]
     content, root, _ = table(512, "a TEXT", rows)
     texts = [text for (text,) in rows]
@@ -197,7 +197,7 @@ def from_pages(monkeypatch: MonkeyPatch) -> list[int]:
 
     monkeypatch.setattr(page_reader, "read", read)
     monkeypatch.setattr(page_reader, "WORTH_ROWS", 0)
-    monkeypatch.setattr("nsysconv.store.sqlite.connection._MOST_SHARED_FILES", 10_000)
+    monkeypatch.setattr("nsysconv.store.sqlite.connection.MOST_SHARED_FILES", 10_000)
     return seen
 
 

@@ -79,7 +79,7 @@ def test_what_another_container_builds_stays_for_an_hour(
         theirs.write_text("half")
     sweep(tmp_path / "job.db")
     assert theirs.exists()
-    with later(monkeypatch, 2 * partials._OLD_S):
+    with later(monkeypatch, 2 * partials.OLD_S):
         sweep(tmp_path / "job.db")
     assert not theirs.exists()
 
@@ -95,7 +95,7 @@ def test_a_folder_in_which_another_container_writes_stays(
     time.sleep(0.05)
     (theirs / "kernel.parquet").write_text("more than half")
     assert theirs.stat().st_ctime == made
-    monkeypatch.setattr(time, "time", lambda: made + partials._OLD_S + 0.02)
+    monkeypatch.setattr(time, "time", lambda: made + partials.OLD_S + 0.02)
     sweep(tmp_path / "job")
     assert theirs.exists()
 
@@ -127,7 +127,7 @@ def test_what_a_killed_capture_left_is_swept(
         path.write_bytes(b"half")
     sweep_folder(tmp_path)
     assert set(tmp_path.iterdir()) == in_doubt | kept
-    with later(monkeypatch, 2 * partials._OLD_S):
+    with later(monkeypatch, 2 * partials.OLD_S):
         sweep_folder(tmp_path)
     assert set(tmp_path.iterdir()) == kept
     sweep_folder(tmp_path / "nowhere")

@@ -203,7 +203,7 @@ def test_reports_computed_concurrently_equal_those_computed_alone(
         return compute(*asked)
 
     monkeypatch.setattr(execution, "_compute", noting)
-    monkeypatch.setattr(execution, "_MIN_EVENTS_FOR_THREADS", 0)
+    monkeypatch.setattr(execution, "MIN_EVENTS_FOR_THREADS", 0)
     monkeypatch.setattr(execution, "cores", lambda: 2)
     with api.open(shelf.store(path)) as profile:
         together = [said(report) for report in profile.reports(REPORTS, limit=0)]

@@ -14,9 +14,9 @@ from test_queries_findings import ask, cannot_look, row_of
 import nsysconv
 from nsysconv.present.answer import shown_findings
 from nsysconv.queries.findings.precision import (
-    _FEW_DOUBLES_NAMES,
-    _LAYOUT,
-    _computes_in_double,
+    FEW_DOUBLES_NAMES,
+    LAYOUT_NAMES,
+    computes_in_double,
 )
 from nsysconv.report import Unit, human
 
@@ -65,7 +65,7 @@ def test_what_the_author_of_a_tutorial_saw_in_his_trace() -> None:
     ("transpose_NCHW2CNHW_V2_2D_WG_off64", False), ("ampere_sgemm_128x64_nn", False),
 ])  # fmt: skip
 def test_what_runs_in_double_precision(name: str, fits: bool) -> None:
-    assert _computes_in_double(name) == fits
+    assert computes_in_double(name) == fits
 
 
 @pytest.mark.parametrize(("model", "fits"), [
@@ -75,7 +75,7 @@ def test_what_runs_in_double_precision(name: str, fits: bool) -> None:
     ("NVIDIA H100 80GB HBM3", False), ("GeForce GTX TITAN Black", False), ("NVIDIA A30", False),
 ])  # fmt: skip
 def test_which_models_have_few_units_in_double_precision(model: str, fits: bool) -> None:
-    assert bool(_FEW_DOUBLES_NAMES.search(model)) == fits
+    assert bool(FEW_DOUBLES_NAMES.search(model)) == fits
 
 
 @pytest.mark.parametrize(("name", "fits"), [
@@ -85,7 +85,7 @@ def test_which_models_have_few_units_in_double_precision(model: str, fits: bool)
     ("sm80_xmma_fprop_implicit_gemm_indexed_tf32f32_nhwckrsc_nchw_tilesize128x128", False),
 ])  # fmt: skip
 def test_what_changes_a_layout(name: str, fits: bool) -> None:
-    assert bool(_LAYOUT.search(name)) == fits
+    assert bool(LAYOUT_NAMES.search(name)) == fits
 
 
 def test_what_contiguous_launches_changes_a_layout() -> None:

@@ -723,8 +723,8 @@ def test_rows_of_several_profiles_share_the_room(
     ranks: Path, monkeypatch: pytest.MonkeyPatch, room: int, least: int, shown: int
 ) -> None:
     """Each of six has two kernels, and shows a sixth of the room, but not less than the least."""
-    monkeypatch.setattr(html_report, "_ROWS", room)
-    monkeypatch.setattr(html_report, "_FEWEST_ROWS", least)
+    monkeypatch.setattr(html_report, "TABLE_ROWS", room)
+    monkeypatch.setattr(html_report, "FEWEST_TABLE_ROWS", least)
     (kernels,) = api.page(ranks, ["kernels"])
     assert (kernels.table.num_rows, kernels.row_count) == (6 * shown, 6 * 2)
 

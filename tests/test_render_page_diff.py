@@ -267,7 +267,7 @@ def test_a_page_of_one_of_these_reports_is_a_comparison(tmp_path: Path) -> None:
 def test_very_many_very_long_names_do_not_make_the_page_large(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(aligned, "_MOST_TEXT", 10_000)
+    monkeypatch.setattr(aligned, "MOST_TEXT", 10_000)
     rows = [Kernel(i, i + 1, name=f"{'x' * 300}{i}{'y' * 300}") for i in range(20)]
     data = data_of(page_of_both(tmp_path, rows, rows, reports=ALIGNED), "aligned-data")
     assert len(data["names"]) == 20

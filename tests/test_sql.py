@@ -202,7 +202,7 @@ def test_a_store_that_is_written_to_is_in_use(store: Path, monkeypatch: pytest.M
         theirs.execute("BEGIN EXCLUSIVE")
         return query_process.answering(store.as_uri() + "?mode=ro", ["run"], 0)
 
-    monkeypatch.setattr(query_process, "_BUSY_S", 0.0)
+    monkeypatch.setattr(query_process, "BUSY_S", 0.0)
     monkeypatch.setattr(user_query, "answering", late)
     theirs = sqlite3.connect(store, isolation_level=None)
     with closing(theirs), pytest.raises(InUseError, match="in use by another process"):
@@ -326,7 +326,7 @@ def test_a_store_on_a_network_file_system_is_read(
 ) -> None:
     mounts = tmp_path / "mountinfo"
     mounts.write_text(f"1 1 0:1 / {tmp_path} rw - nfs4 server:/ rw")
-    monkeypatch.setattr(filesystem, "_MOUNTS", mounts)
+    monkeypatch.setattr(filesystem, "MOUNTS", mounts)
     assert ask(store, "SELECT count(*) AS n FROM kernel").to_pylist() == [{"n": 8}]
 
 

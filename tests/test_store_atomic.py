@@ -424,7 +424,7 @@ def test_a_second_writer_is_told_who_is_first(
     held: tuple[Path, subprocess.Popen[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store, _ = held
-    monkeypatch.setattr(connection, "_BUSY_MS", 100)
+    monkeypatch.setattr(connection, "BUSY_MS", 100)
     with pytest.raises(UsageError, match="in use") as caught:
         import_file(OTHER, store)
     assert caught.value.where == str(store)

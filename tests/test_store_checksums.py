@@ -322,7 +322,7 @@ def test_a_damaged_store_is_not_copied_and_others_are(
     damaged: Path, stores: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where fewer files of stores may be open than are named."""
-    monkeypatch.setattr(connecting, "_MOST_SHARED_FILES", 1)
+    monkeypatch.setattr(connecting, "MOST_SHARED_FILES", 1)
     new, large = tmp_path / "new.db", stores[1]
     result = api.import_files([large, damaged], new)
     (error,) = result.errors

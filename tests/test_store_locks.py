@@ -145,7 +145,7 @@ def test_the_lock_holds_while(
 def test_who_reads_too_long_costs_one_import_and_not_the_next(
     store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connecting, "_BUSY_MS", 100)
+    monkeypatch.setattr(connecting, "BUSY_MS", 100)
     with writing(store) as writer:
         reader = subprocess.Popen([sys.executable, "-c", READ, store], text=True,
                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # fmt: skip

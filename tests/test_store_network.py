@@ -56,7 +56,7 @@ def on_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder that the system says is on a network file system."""
     mounts = tmp_path / "mountinfo"
     mounts.write_text(f"1 1 0:1 / {tmp_path} rw - nfs4 server:/ rw")
-    monkeypatch.setattr(filesystem, "_MOUNTS", mounts)
+    monkeypatch.setattr(filesystem, "MOUNTS", mounts)
     return tmp_path
 
 
@@ -136,7 +136,7 @@ def test_adding_waits_for_who_adds(on_network: Path, monkeypatch: pytest.MonkeyP
     store = on_network / "job.db"
     import_file(BASIC, store, "first")
     held_by(store, 4242, "node17")
-    monkeypatch.setattr(filesystem, "_WAIT_S", 0.0)
+    monkeypatch.setattr(filesystem, "WAIT_S", 0.0)
     with pytest.raises(UsageError, match="node17"):
         import_file(BASIC, store, "second", "other")
     with reading(store) as opened:
@@ -149,8 +149,8 @@ from pathlib import Path
 from nsysconv.store import filesystem
 from nsysconv.store.sqlite import writer
 job = json.loads(sys.argv[1])
-filesystem._MOUNTS = Path(job["mounts"])
-filesystem._WAIT_S = 60.0
+filesystem.MOUNTS = Path(job["mounts"])
+filesystem.WAIT_S = 60.0
 # The locks of this file system hold on one host only.
 ours = writer.sqlite_uri
 writer.sqlite_uri = lambda path, mode: ours(path, mode + "&nolock=1")

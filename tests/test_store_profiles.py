@@ -239,7 +239,7 @@ def test_reading_in_pieces_gives_the_same(
 ) -> None:
     """Large tables are read by several connections; here, large is three rows."""
     whole = {table: all_columns(shelf.profile(path), table) for table in EVENTS}
-    monkeypatch.setattr(read, "_ROWS_PER_THREAD", 3)
+    monkeypatch.setattr(read, "ROWS_PER_THREAD", 3)
     monkeypatch.setattr(read, "cores", lambda: 4)
     with reading(shelf.store(path)) as store, profile_in_place(path) as in_place:
         (imported,) = store.profiles()
@@ -256,7 +256,7 @@ def test_reading_in_pieces_gives_the_same(
 def test_writing_in_pieces_gives_the_same(
     shelf: Shelf, path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(sqlite_rows, "_ROWS_AT_ONCE", 3)
+    monkeypatch.setattr(sqlite_rows, "ROWS_AT_ONCE", 3)
     import_file(path, tmp_path / "store.db")
     with reading(tmp_path / "store.db") as store:
         (profile,) = store.profiles()

@@ -39,7 +39,7 @@ PARTS = {
 def test_parts_of_texts(in_python: int, texts: list[str]) -> None:
     rows = [Range(number, number + 1, text) for number, text in enumerate(texts)]
     with pytest.MonkeyPatch.context() as patch, opened(*rows) as profile:
-        patch.setattr(connection, "_FEW_TEXTS", in_python)
+        patch.setattr(connection, "FEW_TEXTS", in_python)
         for part, slow in PARTS.items():
             found = profile.timeline.profile.texts("range", "text", part=part)
             assert [found.texts[number] for number in found.numbers] == list(map(slow, texts))

@@ -20,7 +20,7 @@ def test_texts_of_several_pieces_are_those_of_one(shelf: Shelf, monkeypatch: pyt
         (profile,) = store.profiles()
         whole = profile.texts("range", "text")
         expected = texts_in_order(profile, "range", "text")
-        monkeypatch.setattr("nsysconv.store.read._ROWS_PER_THREAD", 1)
+        monkeypatch.setattr("nsysconv.store.read.ROWS_PER_THREAD", 1)
         monkeypatch.setattr("nsysconv.store.read.cores", lambda: 3)
         parts = profile.texts("range", "text")
         assert len(whole.texts) > 1

@@ -66,12 +66,12 @@ def test_combinations_are_those_of_all_rows(batches: list[list[np.ndarray]], bit
     rows = [row for batch in batches for row in zip(*(c.tolist() for c in batch), strict=True)]
     every = [tuple(None if cell == MISSING else cell for cell in row) for row in rows]
     with MonkeyPatch.context() as patch:
-        patch.setattr(survey, "_BUCKET_BITS", bits)
+        patch.setattr(survey, "BUCKET_BITS", bits)
         assert combinations(batches) == list(dict.fromkeys(every))
 
 
 def test_too_many_combinations_are_left_to_sqlite(monkeypatch: MonkeyPatch) -> None:
-    monkeypatch.setattr(survey, "_MAX_COMBINATIONS", 100)
+    monkeypatch.setattr(survey, "MAX_COMBINATIONS", 100)
     two = np.arange(200) % 2
     assert len(combinations([[np.arange(100)], [np.arange(100)]])) == 100
     assert len(combinations([[np.arange(200) // 4, two]] * 3)) == 100
@@ -153,7 +153,7 @@ def test_small_tables_are_left_to_sqlite() -> None:
 
 def test_files_opened_for_pages_are_closed(monkeypatch: MonkeyPatch) -> None:
     monkeypatch.setattr(survey, "MIN_ROWS_FOR_PAGES", 0)
-    monkeypatch.setattr(survey, "_MAX_COMBINATIONS", 1)  # some are given up midway
+    monkeypatch.setattr(survey, "MAX_COMBINATIONS", 1)  # some are given up midway
     opened, closed, open_, close = [], [], os.open, os.close
     with Probe(BASIC) as probe:
         probe.tables  # noqa: B018 - opens the file, too

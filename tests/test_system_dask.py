@@ -204,7 +204,7 @@ class TestKilledWorkers:
 
 class TestTrouble:
     def test_nobody_answers(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(dask_workers, "_ANSWER_S", 1)
+        monkeypatch.setattr(dask_workers, "ANSWER_S", 1)
         with pytest.raises(UsageError, match="no Dask scheduler answers"):
             done("tcp://127.0.0.1:1", pieces.double, [])
 
@@ -224,16 +224,16 @@ class TestTrouble:
                 done(file, pieces.double, [])
 
     def test_no_worker_comes(self, empty: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(dask_workers, "_WORKERLESS_S", 1)
+        monkeypatch.setattr(dask_workers, "WORKERLESS_S", 1)
         with pytest.raises(UsageError, match="has had no worker"):
             done(empty, pieces.double, [])
 
     @pytest.mark.parametrize(
         ("times", "victim", "number", "said"),
         [
-            ({"_WORKERLESS_S": 2, "_LOOK_S": 1}, "worker", signal.SIGKILL, "has had no worker"),
+            ({"WORKERLESS_S": 2, "_LOOK_S": 1}, "worker", signal.SIGKILL, "has had no worker"),
             ({}, "scheduler", signal.SIGKILL, "does not answer any more"),
-            ({"_ANSWER_S": 2, "_LOOK_S": 1}, "scheduler", signal.SIGSTOP, "does not answer any more"),
+            ({"ANSWER_S": 2, "_LOOK_S": 1}, "scheduler", signal.SIGSTOP, "does not answer any more"),
         ],
         ids=["workers go and none comes back", "the scheduler goes", "the scheduler hangs"],
     )

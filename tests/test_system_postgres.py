@@ -245,11 +245,11 @@ def test_reading_and_writing_in_pieces_gives_the_same(
     source: Path, url: Url, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where a row is refused after others of its table came in."""
-    monkeypatch.setattr(postgresql_writer, "_ROWS_READ", 2)
-    monkeypatch.setattr(postgresql_writer, "_ROWS_AT_ONCE", 4)
+    monkeypatch.setattr(postgresql_writer, "ROWS_READ", 2)
+    monkeypatch.setattr(postgresql_writer, "ROWS_AT_ONCE", 4)
     import_file(source, url)
     import_file(source, tmp_path / "store.db")
-    monkeypatch.setattr(read, "_ROWS_PER_THREAD", 3)
+    monkeypatch.setattr(read, "ROWS_PER_THREAD", 3)
     monkeypatch.setattr(read, "cores", lambda: 4)
     with reading(url) as found, reading(tmp_path / "store.db") as expected:
         (ours,), (theirs,) = found.profiles(), expected.profiles()

@@ -671,7 +671,7 @@ def test_a_planted_fault_is_found(
     path = SOURCES[source](training(lambda events: plant(change(events), chosen)), tmp_path)
     # The import of a large file looks at blocks of rows first.
     with monkeypatch.context() as patched:
-        patched.setattr("nsysconv.timeline.plausibility._MANY_ROWS", 1)
+        patched.setattr("nsysconv.timeline.plausibility.MANY_ROWS", 1)
         api.import_files([path], tmp_path / "job.db")
     seen = []
     for target in (path, tmp_path / "job.db"):

@@ -120,8 +120,8 @@ def test_projection_is_what_the_definition_says(
 ) -> None:
     timeline, spans = timeline_of(made, ran), spans_of(found)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_MOST_PASSES", passes)
-        patch.setattr(module, "_AT_ONCE", 7)
+        patch.setattr(module, "MOST_PASSES", passes)
+        patch.setattr(module, "SPANS_AT_ONCE", 7)
         assert rows(projection(timeline, spans, any_thread)) == slowly(timeline, spans, any_thread)
 
 

@@ -62,7 +62,7 @@ from nsysconv.timeline.arrays import (
     weighted_statistics,
 )
 from nsysconv.timeline.boxes import ONE, OTHER, Boxes, boxes, busy_alone
-from nsysconv.timeline.clock_offsets import _median
+from nsysconv.timeline.clock_offsets import middle
 from nsysconv.timeline.events import EVENT_KINDS
 from nsysconv.timeline.idle import IDLE_KINDS
 from nsysconv.timeline.intervals import (
@@ -366,7 +366,7 @@ def test_a_whole_is_100_percent_and_no_part_is_more(whole: int) -> None:
 
 
 def test_the_middle_of_two_clocks_rounds_a_half_up() -> None:
-    assert (_median(np.array([250057, 250058])), _median(np.array([-3, -2]))) == (250058, -2)
+    assert (middle(np.array([250057, 250058])), middle(np.array([-3, -2]))) == (250058, -2)
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(-(2**55), 2**55)), max_size=9))
@@ -628,7 +628,7 @@ def test_the_host_parts_of_more_gaps_than_are_looked_at_at_once_add_up() -> None
     ],
 )
 def test_numbers_in_fewer_bytes_are_the_same(codes: list[int], expected: type) -> None:
-    found = events._narrow(np.array(codes, np.int64))
+    found = events.narrow(np.array(codes, np.int64))
     assert (found.tolist(), found.dtype) == (codes, expected)
 
 

@@ -40,9 +40,9 @@ Files = Callable[[Item], Iterable[Path]]
 """Returns the files that work on an item reads: those that exist here must exist on the worker."""
 Answer = tuple[Result | None, Exception | None]
 
-_ANSWER_S = 15
+ANSWER_S = 15
 """A scheduler that takes longer to answer is given up."""
-_WORKERLESS_S = 120
+WORKERLESS_S = 120
 """A cluster that has had no worker for this long is given up."""
 _LOOK_S = 5
 """Seconds between two looks at a cluster's workers."""
@@ -75,16 +75,16 @@ class Dask:
     def look(self) -> None:
         """Ask for the workers; raise UsageError without an answer, or if there were none for long."""
         try:
-            threads = self.client.sync(self.client.scheduler.ncores, callback_timeout=_ANSWER_S)
+            threads = self.client.sync(self.client.scheduler.ncores, callback_timeout=ANSWER_S)
         except (OSError, TimeoutError, RuntimeError, CancelledError) as error:
             raise self.gone() from error
         self._asked = time.monotonic()
         self._count = sum(threads.values())
         if self._count:
             self._had_workers = self._asked
-        elif self._asked - self._had_workers > _WORKERLESS_S:
+        elif self._asked - self._had_workers > WORKERLESS_S:
             raise UsageError(
-                f"the Dask cluster has had no worker for {_WORKERLESS_S} s",
+                f"the Dask cluster has had no worker for {WORKERLESS_S} s",
                 where=self.where,
                 hint="Start some: dask worker SCHEDULER --nthreads 1 --no-dashboard",
             )
@@ -209,7 +209,7 @@ class _Pieces(Generic[Item, Result]):
 
         while True:
             try:
-                return pickle.loads(future.result(timeout=_ANSWER_S))  # type: ignore[no-any-return]
+                return pickle.loads(future.result(timeout=ANSWER_S))  # type: ignore[no-any-return]
             except KilledWorker:
                 return None
             except TimeoutError:  # lost with its worker, and made again
@@ -339,7 +339,7 @@ def _client(where: str, address: str, security: Any) -> Any:
     from distributed import Client
 
     try:
-        return Client(address, security=security, timeout=_ANSWER_S, set_as_default=False)
+        return Client(address, security=security, timeout=ANSWER_S, set_as_default=False)
     except (OSError, ValueError, TypeError) as error:
         raise UsageError(
             f"no Dask scheduler answers: {error}",

@@ -65,8 +65,8 @@ MOST_LENGTHS = 10_000
 MOST_BOXES = 50_000
 """Flame graphs are drawn of at most so many rows, for the same reason."""
 
-_ROWS = 1000
-_FEWEST_ROWS = 20
+TABLE_ROWS = 1000
+FEWEST_TABLE_ROWS = 20
 _MOST_BINS = 100_000
 """Limit over all devices; more take gigabytes, for a picture in which nobody can distinguish them."""
 _FEWEST_BINS = 10
@@ -112,7 +112,7 @@ def page_of(target: Target, options: ReportOptions, say: Say = silent) -> list[S
         left_out = () if options.names else _slow_reports(default, profiles, options.step_rule)
         wanted = options.names or tuple(name for name in default if name not in left_out)
         names = options.checked(tuple(wanted))
-        rows = _ROWS if options.limit is None else options.limit
+        rows = TABLE_ROWS if options.limit is None else options.limit
         reports = _reports(profiles, names, options, rows)
         notes = unread.notes()
         if left_out:
@@ -207,7 +207,11 @@ NEEDED: Mapping[str, Callable[[OpenProfile], bool]] = {
 def _reports(
     profiles: Sequence[OpenProfile], names: Sequence[str], options: ReportOptions, limit: int
 ) -> list[ShownReport]:
-    rows = max(_ROWS // len(profiles), _FEWEST_ROWS) if options.limit is None else options.limit
+    rows = (
+        max(TABLE_ROWS // len(profiles), FEWEST_TABLE_ROWS)
+        if options.limit is None
+        else options.limit
+    )
 
     boxes = max(rows, MOST_BOXES // len(profiles))
 

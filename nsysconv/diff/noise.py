@@ -443,7 +443,7 @@ class _StepDeviations:
 
 def _half_widths(base: Array, other: Array, noise: float) -> Array:
     runs = _step_deviations(base), _step_deviations(other)
-    paired = _are_paired(base, other)
+    paired = are_paired(base, other)
     halves, drift = np.empty(len(base)), np.empty(len(base))
     apart = np.flatnonzero(~paired)
     squares = zip(*(run.mean_variance()[apart].tolist() for run in runs), strict=True)
@@ -496,7 +496,8 @@ def _block_means(values: Array, count: int) -> Array:
     return means
 
 
-def _are_paired(base: Array, other: Array) -> Array:
+def are_paired(base: Array, other: Array) -> Array:
+    """Return per row whether the changes from step to step of both sides correlate."""
     if base.shape != other.shape:
         return np.zeros(len(base), bool)
     changes = [np.diff(side, axis=1) for side in (base, other)]

@@ -15,7 +15,7 @@ from nsysconv.names import cut_off, escaped
 from nsysconv.notes import Note, Severity
 
 # Up to this many rows are counted; beyond, the row numbers say about how many there are.
-_COUNTED = 50_000
+COUNTED_TABLES = 50_000
 _MOST_NAMED, _LONGEST_NAME = 40, 80
 _LEFT_OUT = re.compile(
     r"sqlite_.*|ENUM_.*|.*Strings?|.*StringIds|.*StringTable|rocpd_u?string.*"
@@ -54,13 +54,15 @@ def _row_count(probe: Probe, name: str) -> str:
     # matters to nobody.
     table = quoted(name)
     try:
-        counted = probe.select(f"SELECT count(*) FROM (SELECT 1 FROM {table} LIMIT {_COUNTED + 1})")
+        counted = probe.select(
+            f"SELECT count(*) FROM (SELECT 1 FROM {table} LIMIT {COUNTED_TABLES + 1})"
+        )
         count = int(counted[0][0])
-        if count <= _COUNTED:
+        if count <= COUNTED_TABLES:
             return f"{count:,}" if count else ""
         row_id = probe.tables[name].row_id
         if row_id is None:
-            return f"more than {_COUNTED:,}"
+            return f"more than {COUNTED_TABLES:,}"
         # One subselect each: asked for both at once, SQLite reads the whole table.
         first, last = probe.select(
             f"SELECT (SELECT min({row_id}) FROM {table}), (SELECT max({row_id}) FROM {table})"

@@ -29,7 +29,7 @@ from nsysconv.timeline.timeline import Timeline
 # Each report takes memory of its own, and more of them would wait for the same cached columns.
 _MAX_CONCURRENT = 2
 # Reports on fewer kernels and calls are computed before a thread has started.
-_MIN_EVENTS_FOR_THREADS = 200_000
+MIN_EVENTS_FOR_THREADS = 200_000
 # The reports that take longest, in that order: the last to start should be a short one.
 _LONGEST = (
     "timeline_tiles",
@@ -135,7 +135,7 @@ def _facts(texts: Sequence[str]) -> frozenset[Fact]:
 def _is_large(texts: Sequence[str], timeline: Timeline) -> bool:
     facts = _facts(texts)
     tables = [t for f, t in ((Fact.KERNELS, "kernel"), (Fact.API_CALLS, "api_call")) if f in facts]
-    return sum(map(timeline.profile.row_count, tables)) >= _MIN_EVENTS_FOR_THREADS
+    return sum(map(timeline.profile.row_count, tables)) >= MIN_EVENTS_FOR_THREADS
 
 
 def _priority(job: _Job) -> int:

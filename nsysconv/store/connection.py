@@ -35,9 +35,9 @@ from nsysconv.threads import Threads
 
 # An Arrow batch has so many rows. Small batches stay in the cache: 1,024 to 4,096 were the fastest of
 # 2^10 … 2^16.
-_EVENT_BATCH_ROWS = 2048
+EVENT_BATCH_ROWS = 2048
 # So many texts are numbered in Python.
-_FEW_TEXTS = 1 << 16
+FEW_TEXTS = 1 << 16
 # SQLite's driver takes a column's type from the first batch; small tables fit into one.
 _SMALL_BATCH_ROWS = 1 << 17
 
@@ -110,7 +110,7 @@ class NumberedTexts:
     def numbers(self, column: pa.Array, part: TextPart) -> np.ndarray:
         """Return the numbers of parts of a batch of texts without nulls."""
         self._seen += len(column)
-        numbered = _few_texts if self._seen <= _FEW_TEXTS else _many_texts
+        numbered = _few_texts if self._seen <= FEW_TEXTS else _many_texts
         cells, places = numbered(column, part)
         known = self._numbers_of_cells
         new_numbers = [known.setdefault(cell, len(known)) for cell in cells]
@@ -321,7 +321,7 @@ class Connection(ABC):
         try:
             # ADBC's own context manager hides the first error.
             with closing(adbc.AdbcStatement(self._connection)) as statement:
-                size = (batch_rows or _EVENT_BATCH_ROWS) * self.BATCH_ROW
+                size = (batch_rows or EVENT_BATCH_ROWS) * self.BATCH_ROW
                 statement.set_options(**{self.BATCH_OPTION: str(size)})
                 statement.set_sql_query(self.compiled(_as_stored(sql, self.lacking)))
                 yield statement

@@ -185,9 +185,9 @@ _TYPES = re.compile(
     r"nfs\d?|lustre|gpfs|beegfs\w*|fhgfs|cifs|smb\w*|ceph|panfs|wekafs|afs|openafs|9p|glusterfs|pvfs2"
     r"|orangefs|dvs|gfs2|ocfs2|fuse\.(sshfs|ceph[\w-]*|glusterfs|dfuse|s3fs|gpfs|beegfs|mfs|lizardfs)"
 )
-_MOUNTS = Path("/proc/self/mountinfo")
+MOUNTS = Path("/proc/self/mountinfo")
 _ESCAPED = re.compile(r"\\([0-7]{3})")
-_WAIT_S = 5.0
+WAIT_S = 5.0
 _POLL_S = 0.1
 
 
@@ -195,7 +195,7 @@ def network_file_system(path: Path, mounts: str | None = None) -> str | None:
     """Return the type of a path's network file system, None also where it cannot be found out."""
     if mounts is None:
         try:
-            mounts = _MOUNTS.read_text(encoding="utf-8", errors="surrogateescape")
+            mounts = MOUNTS.read_text(encoding="utf-8", errors="surrogateescape")
         except OSError:
             return None
     whole = path.resolve()
@@ -229,7 +229,7 @@ def lock_for_adding(store: Path, wait_s: float | None = None) -> Iterator[None]:
         yield
         return
     lock = lock_file(store)
-    deadline = time.monotonic() + (_WAIT_S if wait_s is None else wait_s)
+    deadline = time.monotonic() + (WAIT_S if wait_s is None else wait_s)
     while not _made(lock):
         holder = _read(lock)
         if _is_gone(holder) and _removed(lock, holder):

@@ -394,9 +394,9 @@ def _comments(table: sa.Table) -> Iterator[sa.schema.ExecutableDDLElement]:
 
 
 # One COPY has so many rows, few enough for little memory, frequent progress and a quick Ctrl-C.
-_ROWS_AT_ONCE = 1 << 16
+ROWS_AT_ONCE = 1 << 16
 # One batch reads so many rows, few enough to stay in the cache.
-_ROWS_READ = 1 << 11
+ROWS_READ = 1 << 11
 
 
 class PostgresqlWriter(Writer):
@@ -463,7 +463,7 @@ class _PostgresqlRows(ProfileRows):
         # A store's table holds the rows of other profiles, too.
         own = batch.select.where(batch.row_id.between(batch.first, batch.last))
         self._source.lay(table.name, [replace(batch, select=own)], self._profile_id)
-        parts = self._source.batches(select_columns(table.columns), _ROWS_READ)
+        parts = self._source.batches(select_columns(table.columns), ROWS_READ)
         with closing(prefetched(_in_groups(parts))) as several:
             for some in several:
                 rows = pa.Table.from_batches(
@@ -490,7 +490,7 @@ class _PostgresqlRows(ProfileRows):
 
 
 def _in_groups(parts: Iterator[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
-    while several := list(islice(parts, _ROWS_AT_ONCE // _ROWS_READ)):
+    while several := list(islice(parts, ROWS_AT_ONCE // ROWS_READ)):
         yield several
 
 

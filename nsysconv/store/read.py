@@ -27,12 +27,12 @@ from nsysconv.store.text_tests import TextTest
 from nsysconv.threads import Threads
 
 # Fewer rows than this are read by one thread: opening a connection costs more.
-_ROWS_PER_THREAD = 200_000
+ROWS_PER_THREAD = 200_000
 _MAX_THREADS = 8
 # A block has at most so many rows; each costs some queries.
 ROWS_OF_BLOCK = 1 << 18
 # Up to so many names are queried by id; for more, all names are read.
-_MANY_NAMES = 5_000
+MANY_NAMES = 5_000
 # These columns are int64 even if all values are small.
 _WIDE = frozenset({"start_ns"})
 _TIMES = ("start_ns", "dur_ns")
@@ -333,7 +333,7 @@ class Profile:
         values_by_name: dict[str, set[int]] = {name: set() for name in names}
         select = sa.select(*(source.c[name] for name in names))
         batches = self._stream(
-            source, lambda c, condition: c.batches(select.where(condition), _ROWS_PER_THREAD)
+            source, lambda c, condition: c.batches(select.where(condition), ROWS_PER_THREAD)
         )
         for batch in batches:
             for name, values in zip(names, batch.columns, strict=True):
@@ -368,7 +368,7 @@ class Profile:
             table = schema.name
             text = sa.func.coalesce(table.c.plain, table.c.text) if plain else table.c.text
             select = sa.select(table.c.id, text.label("text")).where(table.c.profile_id == self.id)
-            if len(wanted) <= _MANY_NAMES:
+            if len(wanted) <= MANY_NAMES:
                 rows = self._store.rows(select.where(table.c.id.in_(wanted)))
                 texts = {int(row["id"]): str(row["text"]) for row in rows}
             else:
@@ -525,7 +525,7 @@ class Store(AbstractContextManager["Store"]):
 def split_extent(extent: Extent) -> list[Extent]:
     """Return an extent cut into as many pieces as are worth reading at the same time."""
     rows = extent.row_count
-    count = max(1, min(cores(), _MAX_THREADS, rows // _ROWS_PER_THREAD))
+    count = max(1, min(cores(), _MAX_THREADS, rows // ROWS_PER_THREAD))
     edges = [extent.first_id + rows * i // count for i in range(count + 1)]
     return [Extent(low, high - 1) for low, high in pairwise(edges)]
 

@@ -110,7 +110,7 @@ class _Common:
         apart = mine + start - theirs
         slope, origin = _line(mine, apart)
         left = apart - np.rint(slope * (mine - origin)).astype(np.int64)
-        offset = _median(left)
+        offset = middle(left)
         uncertainties, uncertainty = self.uncertainty[which[shared]], None
         if len(left) >= _FEWEST and int(uncertainties.min()) != MISSING:
             uncertainty = _scatter(left) + int(uncertainties.max())
@@ -138,7 +138,8 @@ def _line(times: Array, values: Array) -> tuple[float, int]:
     return (slope, origin) if moved > _CLEARLY * max(_scatter(rest), 1) else (0.0, 0)
 
 
-def _median(values: Array) -> int:
+def middle(values: Array) -> int:
+    """Return the median of whole numbers; between two of them a half is rounded up."""
     ordered = np.sort(values)
     low, high = int(ordered[(len(ordered) - 1) // 2]), int(ordered[len(ordered) // 2])
     return (low + high + 1) // 2

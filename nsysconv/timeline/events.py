@@ -261,7 +261,7 @@ def api_calls(profile: Profile, along: Along) -> ApiCalls:
         _take(column, keep)
     column["thread"], threads = number_threads(column["pid"], column.pop("tid"))
     for name in ("thread", "layer", "name_id"):
-        column[name] = _narrow(column[name])
+        column[name] = narrow(column[name])
     if (column["start_ns"][1:] < column["start_ns"][:-1]).any():
         _take(column, np.argsort(column["start_ns"], kind="stable"))
     end = column["start_ns"] + column.pop("dur_ns")
@@ -280,9 +280,8 @@ def _take(column: dict[str, Array], which: Array) -> None:
         column[name] = take(column[name], which)
 
 
-def _narrow(codes: Array) -> Array:
-    # The codes become int8 or int16 if all fit. If none is negative, the difference of two codes fits
-    # as well.
+def narrow(codes: Array) -> Array:
+    """Return codes as int8 or int16 if none is negative and all fit, as do differences of two then."""
     if not len(codes) or codes.strides == (0,) or codes.min() < 0:
         return codes
     most = int(codes.max())

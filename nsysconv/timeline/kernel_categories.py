@@ -31,7 +31,7 @@ OTHER = "other"
 """The category of what no rule fits."""
 
 # Fewer names are looked at one by one before Arrow is loaded.
-_MANY = 10_000
+MANY_NAMES = 10_000
 # Letters, digits, and signs that mean the same everywhere; groups of plain kind, no possessive counts.
 _PLAIN = re.compile(
     r"(?!.*(?:\(\?|[*+?]\+))(?:[\w:,<>= ().*+?^|]|\[\^?[\w-]+\]|\\[bdw.])+", re.ASCII
@@ -59,7 +59,7 @@ class Rules:
 
     def categories(self, names: Sequence[str]) -> list[str]:
         """Return the category of each name, as `category` does; of many names fast."""
-        if len(names) < _MANY:
+        if len(names) < MANY_NAMES:
             return list(map(self.category, names))
         result = np.full(len(names), OTHER, object)
         plain = np.array([name.isascii() and name.isprintable() for name in names], bool)

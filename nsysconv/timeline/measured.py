@@ -68,7 +68,7 @@ def measured(timeline: Timeline) -> Measured | None:
             mine = np.flatnonzero(of_part & (there["pid"] == pid))
             rows = np.flatnonzero(among(own.pid, pids_here))
             sizes = [np.concatenate([own.sizes[name][rows], there[name][mine]]) for name in _SIZES]
-            found = _places(
+            found = launch_places(
                 np.concatenate([own.number[rows], wanted[mine]]), sizes, len(rows), len(names)
             )
             row[mine[found >= 0]] = own.row[rows][found[found >= 0]]
@@ -201,7 +201,7 @@ def _processes(there: Array, here: Array) -> Iterator[tuple[int, Array]]:
         yield from ((pid, np.array([pid])) for pid in pids.tolist() if pid != MISSING)
 
 
-def _places(numbers: Array, sizes: list[Array], count: int, names: int) -> Array:
+def launch_places(numbers: Array, sizes: list[Array], count: int, names: int) -> Array:
     """Return for each measured launch its place among those here, the first `count` ones; or -1.
 
     `numbers` say which kernel of `names` each is. The measured launches are a part of those here without

@@ -68,7 +68,7 @@ _LEFT_NS, _LEFT_PARTS = 1_000_000, 10
 # A note names so many functions.
 _SHOWN = 3
 # A profile of fewer rows is compared at once.
-_MANY_ROWS = 200_000
+MANY_ROWS = 200_000
 
 _TIMES = ("start_ns", "dur_ns")
 _READ = (*_TIMES, "correlation_id", "pid")
@@ -88,7 +88,7 @@ def examine(profile: Profile) -> Examination:
 
     Raises what reading its rows raises.
     """
-    is_large = sum(map(profile.row_count, profile.extents)) >= _MANY_ROWS
+    is_large = sum(map(profile.row_count, profile.extents)) >= MANY_ROWS
     tables = doubtful_tables(profile) if is_large else timed_tables(profile)
     if not tables:
         return Examination()

@@ -16,9 +16,9 @@ from nsysconv.timeline.intervals import expand_ranges, grouped_measure, union
 from nsysconv.timeline.timeline import Timeline
 
 # Intervals that are looked at one by one are gathered so many at a time.
-_AT_ONCE = 1 << 18
+SPANS_AT_ONCE = 1 << 18
 # If gathering takes more than so many passes over the operations, one sweep replaces it.
-_MOST_PASSES = 64
+MOST_PASSES = 64
 # Threads of a program that are looked at together: each takes memory of its own.
 _AT_THE_SAME_TIME = 2
 
@@ -274,10 +274,10 @@ def _covered(
     rest = np.where(alone, covered[last + 1] - covered[clear], 0)
     del reach, covered
     todo = np.flatnonzero(size > 0)
-    if int(size.sum()) > _MOST_PASSES * (len(launched) + len(low)):
+    if int(size.sum()) > MOST_PASSES * (len(launched) + len(low)):
         measure[todo] = _swept(launched, low[todo], high[todo])
         return measure
-    for piece in batches(size[todo], _AT_ONCE):
+    for piece in batches(size[todo], SPANS_AT_ONCE):
         mine = todo[piece]
         group, place = _gathered(
             launched, np.where(alone, first, low)[mine], size[mine], alone[mine]

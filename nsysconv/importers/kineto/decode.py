@@ -44,7 +44,7 @@ from nsysconv.launch import cores
 from nsysconv.processes import Processes
 
 # Below this, starting processes takes longer than decoding.
-_ALONE_BYTES = 24 << 20
+ALONE_BYTES = 24 << 20
 _INFLATION = 10
 _MOST_WORKERS = 8
 # The objects made of this much text stay in the processor's cache.
@@ -71,7 +71,7 @@ def worker_count(size: int, head: bytes, most: int | None = None) -> int:
     """
     most = most or min(cores(), _MOST_WORKERS)
     inflated = size * (_INFLATION if head.startswith(GZIP) else 1)
-    return most if inflated >= _ALONE_BYTES and most > 1 else 0
+    return most if inflated >= ALONE_BYTES and most > 1 else 0
 
 
 @contextmanager

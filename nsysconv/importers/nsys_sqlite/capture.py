@@ -30,7 +30,7 @@ _VARIABLE = re.compile(
 # These options change which events there are, or what recording them costs. Each has a pattern for its
 # values.
 _SWITCH, _NUMBER = r"true|false", r"\d{1,12}"
-_OPTIONS = {
+OPTIONS = {
     "COLLECT_GPU_CTX_SW_TRACE": _SWITCH,
     "COLLECT_GPU_MEMORY_USAGE": _SWITCH,
     "COLLECT_UVM_CPU_PAGE_FAULTS": _SWITCH,
@@ -120,7 +120,7 @@ def read_capture(probe: Probe) -> Capture:
         host=_first(system, "Hostname", r"[\w.-]{1,255}"),
         graph_mode=(graph_mode or "").lower() or None,
     )
-    options = {name: _option(capture, name, shape) for name, shape in _OPTIONS.items()}
+    options = {name: _option(capture, name, shape) for name, shape in OPTIONS.items()}
     return Capture(
         attributes,
         cuda_traced="Cuda" in capture.get("CAPTURE_EVENT_TYPE", ()) and not _tracing_failed(probe),

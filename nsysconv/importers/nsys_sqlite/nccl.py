@@ -109,7 +109,7 @@ def read_collectives(
         return Collectives([], _payload_notes(unread))
     ranks = _ranks_by_communicator(ranges)
     rows = [_call_row(each, does, ranks, zero) for each in ranges if (does := each.function)]
-    kernels, unlinked = _kernel_rows(probe, _units(ranges), ranks, devices, zero)
+    kernels, unlinked = _kernel_rows(probe, launch_units(ranges), ranks, devices, zero)
     notes = [*_payload_notes(unread), *_unlinked_notes(unlinked, len(kernels))]
     return Collectives(rows + kernels, notes)
 
@@ -195,7 +195,9 @@ _NO_PAYLOAD: Mapping[str, int] = MappingProxyType({})
 
 
 # There are hundreds of thousands of these in a recording: tuples are made in half the time.
-class _Range(NamedTuple):
+class NcclRange(NamedTuple):
+    """A range of NCCL's, with times of the file and what its payload says."""
+
     name: str
     global_tid: int
     start: int
@@ -204,10 +206,12 @@ class _Range(NamedTuple):
 
     @property
     def function(self) -> _Function | None:
+        """Return which function of NCCL it is of, if one is known."""
         return _FUNCTIONS.get(self.name)
 
     @property
     def communicator(self) -> int:
+        """Return the id of its communicator, 0 where none is recorded."""
         return self.payload.get(_COMMUNICATOR, 0)
 
 
@@ -216,7 +220,7 @@ def _read_ranges(
     domains: set[tuple[int, int]],
     schemas: Mapping[tuple[int, int], _Schema],
     zero: int,
-) -> tuple[list[_Range], list[int]]:
+) -> tuple[list[NcclRange], list[int]]:
     # The result has the ranges of these domains by thread and time, and the rows whose payload cannot
     # be read.
     source = probe.tables[tables.NVTX]
@@ -249,7 +253,7 @@ def _read_ranges(
             unread.append(row)
         name = texts.get(name_id, text)
         if isinstance(name, str) and _is_interval(start, end, zero):
-            ranges.append(_Range(name, thread, start, end, payload or _NO_PAYLOAD))
+            ranges.append(NcclRange(name, thread, start, end, payload or _NO_PAYLOAD))
     ranges.sort(key=attrgetter("global_tid", "start"))
     return ranges, unread
 
@@ -260,7 +264,7 @@ def _is_interval(start: object, end: object, zero: int) -> bool:
     return 0 <= end - start <= TIME_LIMIT and abs(start - zero) <= TIME_LIMIT
 
 
-def _ranks_by_communicator(ranges: Iterable[_Range]) -> dict[int, int]:
+def _ranks_by_communicator(ranges: Iterable[NcclRange]) -> dict[int, int]:
     # Every process gives the number when it makes or ends a communicator. It counts if all agree.
     said: dict[int, set[int]] = {}
     for each in ranges:
@@ -274,15 +278,15 @@ def _ranks_by_communicator(ranges: Iterable[_Range]) -> dict[int, int]:
 
 class _Unit(NamedTuple):
     # A range that launches kernels, and the calls behind it; None: they are not all known.
-    launching: _Range
-    calls: tuple[_Range, ...] | None
+    launching: NcclRange
+    calls: tuple[NcclRange, ...] | None
 
 
-def _units(ranges: Iterable[_Range]) -> dict[int, list[_Unit]]:
-    # The units of each thread are in the order of their starts.
+def launch_units(ranges: Iterable[NcclRange]) -> dict[int, list[_Unit]]:
+    """Return the ranges that launch kernels by thread, in the order of their starts."""
     units: dict[int, list[_Unit]] = {}
     depths: dict[int, int] = {}
-    pending: dict[int, list[_Range]] = {}
+    pending: dict[int, list[NcclRange]] = {}
     for each in ranges:
         thread, depth = each.global_tid, depths.get(each.global_tid, 0)
         calls = pending.setdefault(thread, [])
@@ -303,7 +307,7 @@ def _units(ranges: Iterable[_Range]) -> dict[int, list[_Unit]]:
     return units
 
 
-def _exchange(calls: Sequence[_Range] | None, ranks: Mapping[int, int]) -> Row | None:
+def _exchange(calls: Sequence[NcclRange] | None, ranks: Mapping[int, int]) -> Row | None:
     # The row describes what one kernel exchanges for these calls; it is None if that is not known.
     if not calls or any(_SIZE not in each.payload for each in calls):
         return None
@@ -331,7 +335,7 @@ def _total(sizes: Iterable[int | None]) -> int | None:
     return total if recorded and total < _MAX_BYTES else None
 
 
-def _described(call: _Range, function: _Function, ranks: Mapping[int, int]) -> Row:
+def _described(call: NcclRange, function: _Function, ranks: Mapping[int, int]) -> Row:
     size, group_size = call.payload.get(_SIZE), ranks.get(call.communicator)
     if function.to_each and size is not None:
         size = None if group_size is None else _total([size * group_size])
@@ -347,7 +351,7 @@ def _described(call: _Range, function: _Function, ranks: Mapping[int, int]) -> R
     return row
 
 
-def _call_row(call: _Range, function: _Function, ranks: Mapping[int, int], zero: int) -> Row:
+def _call_row(call: NcclRange, function: _Function, ranks: Mapping[int, int], zero: int) -> Row:
     pid, tid = export_context.thread_of(call.global_tid)
     return {
         **_described(call, function, ranks),
@@ -375,7 +379,7 @@ def _kernel_rows(
     by_unit: dict[int, list[Row]] = {}
     known: dict[int, _Unit] = {}
     for kernel in kernels:
-        unit = _launching(units, launches.get((kernel["pid"], kernel["correlation_id"])))
+        unit = launching_unit(units, launches.get((kernel["pid"], kernel["correlation_id"])))
         if unit is not None:
             by_unit.setdefault(id(unit), []).append(kernel)
             known[id(unit)] = unit
@@ -444,10 +448,10 @@ def _read_launches(probe: Probe, names: set[int]) -> dict[tuple[int, int], tuple
     return launches
 
 
-def _launching(
+def launching_unit(
     units: Mapping[int, Sequence[_Unit]], launch: tuple[int, int] | None
 ) -> _Unit | None:
-    # The result is the unit in which a kernel was launched.
+    """Return the range in which a kernel was launched, given the thread and start of its call."""
     if launch is None:
         return None
     thread, start = launch

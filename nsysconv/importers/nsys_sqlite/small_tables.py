@@ -500,7 +500,7 @@ def name_rows(
 
 METRIC_NAMES = "TARGET_INFO_GPU_METRICS"
 _GPU_BITS = 0xFF
-_PERCENT = re.compile(r"\[[^\[\]%]*%[^\[\]]*\]\s*$")
+PERCENT = re.compile(r"\[[^\[\]%]*%[^\[\]]*\]\s*$")
 _CLOCK = re.compile(r"\[MHz\]\s*$")
 
 _MetricIds = Collection[tuple[int, int]]
@@ -535,7 +535,7 @@ def describe_metrics(
             *pair,
             name_id=name_ids[text],
             device_id=devices.get(pair[0] & _GPU_BITS),
-            unit=codes.METRIC_UNITS.index("%" if _PERCENT.search(text) else "number"),
+            unit=codes.METRIC_UNITS.index("%" if PERCENT.search(text) else "number"),
             is_clock=int(_CLOCK.search(text) is not None),
         )
         for pair, text in shown.items()

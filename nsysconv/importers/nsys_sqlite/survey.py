@@ -353,8 +353,8 @@ Array = np.ndarray
 Combination = tuple[int | None, ...]
 
 # With many more, rows push each other out of their buckets, and SQLite is as quick.
-_MAX_COMBINATIONS = 10_000
-_BUCKET_BITS = 14
+MAX_COMBINATIONS = 10_000
+BUCKET_BITS = 14
 # The factors are odd, so that no two numbers have the same product.
 _FACTORS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)
 
@@ -377,7 +377,7 @@ class Combinations:
             columns = cache.misses(columns)
         rows = zip(*(column.tolist() for column in columns), strict=True)
         self._rows.update(dict.fromkeys(rows))
-        return len(self._rows) <= _MAX_COMBINATIONS
+        return len(self._rows) <= MAX_COMBINATIONS
 
     def rows(self) -> list[Combination]:
         """Return the combinations so far; null is None."""
@@ -398,7 +398,7 @@ class _RecentRows:
         missed = np.zeros(len(buckets), bool)
         if not self._cached and len(buckets):
             # No bucket is ever empty: all begin with the first row, which is returned.
-            self._cached = [np.full(1 << _BUCKET_BITS, column[0], np.int64) for column in columns]
+            self._cached = [np.full(1 << BUCKET_BITS, column[0], np.int64) for column in columns]
             missed[0] = True
         for column, cached in zip(columns, self._cached, strict=False):
             missed |= cached.take(buckets) != column
@@ -414,5 +414,5 @@ class _RecentRows:
         for column in columns:
             mixed ^= column.astype(np.int64).view(np.uint64)
             mixed *= self._factor
-        mixed >>= np.uint64(64 - _BUCKET_BITS)
+        mixed >>= np.uint64(64 - BUCKET_BITS)
         return mixed.view(np.int64)

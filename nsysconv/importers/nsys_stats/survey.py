@@ -441,7 +441,7 @@ _LIBRARY = re.compile(
 )
 _FUNCTION = re.compile(r"[a-z_][a-z0-9_]*$")
 # OpenACC's constructs have such names: the construct, the file and the line.
-_CONSTRUCT = re.compile(r"(?>.+?@).*:\d+$")
+CONSTRUCT = re.compile(r"(?>.+?@).*:\d+$")
 
 
 @dataclass
@@ -515,4 +515,4 @@ def _kind_by_rows(table: PrintedTable) -> NsysTable | None:
         return NsysTable.API
     if any(map(_LIBRARY.match, names)) and all(map(_FUNCTION.match, names)):
         return NsysTable.OSRT
-    return NsysTable.OPENACC if names and all(map(_CONSTRUCT.match, names)) else None
+    return NsysTable.OPENACC if names and all(map(CONSTRUCT.match, names)) else None

@@ -38,7 +38,7 @@ from nsysconv.store.recording import (
 Array = np.ndarray
 Cells = Sequence[str]
 
-_CHUNK_BYTES = 4 << 20
+CHUNK_BYTES = 4 << 20
 _INDEX = re.compile(r"[0-9]{1,6}$")
 _SECOND = 1_000_000_000
 _COLUMNS = (
@@ -116,7 +116,7 @@ class _Log:
         header: SmiHeader | None = None
         with self._path.open("rb") as file:
             line = 1
-            while data := file.read(_CHUNK_BYTES):
+            while data := file.read(CHUNK_BYTES):
                 data += file.readline()
                 texts = data.decode("utf-8-sig", "replace").splitlines()
                 is_cut = not data.endswith(b"\n")

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 
 _NEWLINE = ord("\n")
-_CHUNK_BYTES = 1 << 20
-_LONGEST_LINE = 1 << 20
+CHUNK_BYTES = 1 << 20
+LONGEST_LINE = 1 << 20
 # Rows read at once, later.
-_PIECE_BYTES = 8 << 20
+PIECE_BYTES = 8 << 20
 
 
 @dataclass
@@ -83,8 +83,8 @@ class LogLines:
     def _fill(self) -> bool:
         with self._path.open("rb") as file:
             file.seek(self.end)
-            chunk = file.read(_CHUNK_BYTES)
-            self._chunk, self._base = chunk + file.readline(_LONGEST_LINE), self.end
+            chunk = file.read(CHUNK_BYTES)
+            self._chunk, self._base = chunk + file.readline(LONGEST_LINE), self.end
         return bool(chunk)
 
     def _go_to(self, stop: int) -> None:
@@ -97,7 +97,7 @@ def add_spans(spans: list[RowSpan], further: Iterable[RowSpan]) -> bool:
     further = list(further)
     for span in further:
         last = spans[-1] if spans else None
-        if last and last.end == span.start and span.end - last.start <= _PIECE_BYTES:
+        if last and last.end == span.start and span.end - last.start <= PIECE_BYTES:
             last.end = span.end
         else:
             spans.append(span)

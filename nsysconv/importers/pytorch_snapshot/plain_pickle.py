@@ -101,7 +101,7 @@ def load(path: Path, where: str, make_list: Callable[[], list[Any]] = list) -> A
     with path.open("rb") as file:
         try:
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as buffer:
-                parts = _Parts(_OpcodeScan(buffer, where).parts())
+                parts = _Parts(OpcodeScan(buffer, where).parts())
                 return _PlainUnpickler(io.BufferedReader(parts, _PART_BYTES), make_list).load()
         except _UNLOADABLE as error:
             what = f"the pickle cannot be loaded: {shorten(escaped(str(error)), 100)}"
@@ -153,10 +153,11 @@ def paused_collector() -> Iterator[None]:
             gc.enable()
 
 
-class _OpcodeScan:
+class OpcodeScan:
     """Goes over a pickle, opcode by opcode, and refuses it at the first that plain data does not need."""
 
     def __init__(self, buffer: mmap.mmap, where: str) -> None:
+        """Look at nothing yet; `where` names the file in errors."""
         self._buffer, self._where, self._size = buffer, where, len(buffer)
         self._containers = self._memoized = 0
         self._put_at = 0

@@ -374,7 +374,7 @@ _FUNCTION = re.compile(r"<?[\w.]{1,200}>?")
 _NODE = re.compile(r"torch::autograd::(?:generated::)?(\w{1,200})::apply\(")
 _DEEPEST = 128
 _LONGEST_STACK = 1024
-_MOST_STACKS, _MOST_FRAMES = 1 << 15, 1 << 17
+MOST_STACKS, _MOST_FRAMES = 1 << 15, 1 << 17
 
 
 class _Stacks:
@@ -389,7 +389,7 @@ class _Stacks:
     def number(self, frames: Any) -> int:
         if not isinstance(frames, list) or not frames:
             return MISSING
-        if len(self._by_frames) > _MOST_STACKS or len(self._entries) > _MOST_FRAMES:
+        if len(self._by_frames) > MOST_STACKS or len(self._entries) > _MOST_FRAMES:
             self._by_frames.clear()
             self._entries.clear()
         key = tuple(map(id, frames if len(frames) <= _LONGEST_STACK else frames[:_LONGEST_STACK]))

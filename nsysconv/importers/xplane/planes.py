@@ -51,7 +51,7 @@ EVENT = 4
 """The field of a line that holds its events."""
 _PLANE, _ERRORS, _WARNINGS, _HOSTS = 1, 2, 3, 4
 _HEAD_BYTES = 1 << 16
-_WINDOW_BYTES = 4 << 20
+WINDOW_BYTES = 4 << 20
 # A metadata entry of more bytes holds a program, and no name.
 _LONGEST_ENTRY = 1 << 20
 _LONGEST_NUMBER = 10
@@ -206,7 +206,7 @@ class Space:
                 continue
             if found.number < EVENT:  # writers put the head first
                 raise self.damage(at)
-            size = max(_WINDOW_BYTES, found.span[1] - at)
+            size = max(WINDOW_BYTES, found.span[1] - at)
             buffer = Buffer(self._data[at : min(end, at + size)] + PADDING)
             try:
                 events = buffer.repeated(EVENT, may_be_cut=at + size < end)

@@ -45,7 +45,7 @@ _DOUBLE = re.compile(
     re.IGNORECASE,
 )
 _MOVE_DATA = ("copy", "indexing", "sort")
-_LAYOUT = re.compile(
+LAYOUT_NAMES = re.compile(
     r"n?chw_?(?:2|to)_?\w*hwc|hwc_?(?:2|to)_?\w*chw|nchw2cnhw|tensortransform", re.I
 )
 _CONTIGUOUS = frozenset(("aten::contiguous",))
@@ -56,7 +56,7 @@ _CALLER = 48
 _FEW_DOUBLES = frozenset(
     ["5.0", "5.2", "5.3", "6.1", "6.2", "7.2", "7.5", "8.6", "8.7", "8.9", "10.3", "11.0", "12.0", "12.1"]
 )  # fmt: skip
-_FEW_DOUBLES_NAMES = re.compile(
+FEW_DOUBLES_NAMES = re.compile(
     r"GeForce (?:GTX (?!TITAN)|RTX|MX)|\bRTX\b|\bTesla (?:M|T|P4)|\b(?:T4|L4|L40S?|A2|A10G?|A16|A40)\b"
 )
 _CAPABILITY = "the GPU's compute capability"
@@ -97,7 +97,7 @@ def double_precision(scene: Scene) -> Found | None:
 
     Those that leave most of the GPU idle do not wait for its units.
     """
-    mine = kernels_named(scene, _computes_in_double)
+    mine = kernels_named(scene, computes_in_double)
     measured = of_kernels(scene, mine)
     if not scene.speaks("double_precision", measured):
         return measured
@@ -110,7 +110,8 @@ def double_precision(scene: Scene) -> Found | None:
     return of_kernels(scene, mine) if few else None
 
 
-def _computes_in_double(name: str) -> bool:
+def computes_in_double(name: str) -> bool:
+    """Return whether a kernel of this name computes in double precision."""
     return bool(_DOUBLE.search(name)) and rules().category(name) not in _MOVE_DATA
 
 
@@ -125,7 +126,7 @@ def has_few_doubles(timeline: Timeline, device: int) -> bool | None:
     known = compute_capability(timeline, device)
     if known is not None:
         return f"{known[0]}.{known[1]}" in _FEW_DOUBLES
-    return True if _FEW_DOUBLES_NAMES.search(device_name(timeline, device) or "") else None
+    return True if FEW_DOUBLES_NAMES.search(device_name(timeline, device) or "") else None
 
 
 def layout_conversions(scene: Scene) -> Found | None:
@@ -133,7 +134,7 @@ def layout_conversions(scene: Scene) -> Found | None:
 
     Where strides are recorded, copies into another order of dimensions count, whoever makes them.
     """
-    mine = kernels_named(scene, _LAYOUT.search)
+    mine = kernels_named(scene, LAYOUT_NAMES.search)
     has_operators = records_operators(scene)
     if has_operators and has_named(scene, _CONTIGUOUS):
         mine |= _in_contiguous(scene)

@@ -177,7 +177,7 @@ _PAIRS = {
 _KINDS = ("computation", "communication", "memcpy", "memset", "migration")
 _KIND_WORDS = {"memcpy": "copy", "memset": "memset", "migration": "page migration"}
 _ALONE = "alone"
-_MOST_TEXT = 1_000_000
+MOST_TEXT = 1_000_000
 """All names together have about so many characters at most."""
 
 _ON_ALIGNMENT = frozenset({
@@ -339,7 +339,7 @@ def _data(pairs: Sequence[dict[str, Any]]) -> dict[str, Any]:
         for pair in pairs
     ]
     # The more names there are, the shorter each is cut.
-    longest = min(max(_MOST_TEXT // max(len(names), 1), LONGEST), WHOLE)
+    longest = min(max(MOST_TEXT // max(len(names), 1), LONGEST), WHOLE)
     return {
         "kinds": [_KIND_WORDS.get(kind, kind) for kind in _KINDS],
         "colors": [COLOURS[kind] for kind in _KINDS],

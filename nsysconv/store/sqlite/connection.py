@@ -48,7 +48,7 @@ from nsysconv.store.user_sql import views
 # 16 KiB pages: 15 % faster to fill and read than 4 KiB on event tables.
 PAGE_SIZE = 16_384
 
-_BUSY_MS = 5_000
+BUSY_MS = 5_000
 
 # The schema name of the file that was opened, as opposed to one that is attached.
 _MAIN = "main"
@@ -100,7 +100,7 @@ class SqliteConnection(Connection):
         try:
             # Views and triggers of a hostile file must not call functions with side effects.
             self.execute("PRAGMA trusted_schema=OFF")
-            self.execute(f"PRAGMA busy_timeout={_BUSY_MS}")
+            self.execute(f"PRAGMA busy_timeout={BUSY_MS}")
             if reads_schema:
                 self.execute(f"PRAGMA cache_size=-{_CACHE_KIB}")
         except BaseException:
@@ -431,7 +431,7 @@ def _opened(path: Path, modes: Sequence[str]) -> SqliteConnection:
 
 
 # Enough for the stores of a command; further ones SQLite alone reads. Most systems allow a process 1,024.
-_MOST_SHARED_FILES = 64
+MOST_SHARED_FILES = 64
 _MOST_FILES_OF_CHECKSUMS = 512
 
 _descriptor_lock = Lock()
@@ -462,7 +462,7 @@ def shared_descriptor(path: Path, most: int | None = None) -> int | None:
 
     Hold them before, and do not close it.
     """
-    most = _MOST_SHARED_FILES if most is None else most
+    most = MOST_SHARED_FILES if most is None else most
     with _descriptor_lock, suppress(OSError):
         status = path.stat()
         descriptors = _shared_descriptors.get((status.st_dev, status.st_ino))

@@ -16,7 +16,7 @@ from types import NoneType
 from typing import Any, NamedTuple
 
 _ROWS = 8192
-_BUSY_S = 5.0
+BUSY_S = 5.0
 _LOOK_S = 0.5
 
 # Each describes or lists tables; with an argument, too, it sets nothing.
@@ -96,7 +96,7 @@ def _answer(uri: str, readable: Collection[str], sql: str, before: Sequence[str]
 
     try:
         with closing(
-            sqlite3.connect(uri, uri=True, timeout=_BUSY_S, isolation_level=None)
+            sqlite3.connect(uri, uri=True, timeout=BUSY_S, isolation_level=None)
         ) as connection:
             connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
             for ours in ("PRAGMA trusted_schema=OFF", "PRAGMA temp_store=MEMORY", *before):

@@ -267,7 +267,7 @@ _REFUSED = ("constraint failed", "cannot store")
 
 # A statement copies so many source rows in half a second, which limits the delay of Ctrl-C and of
 # progress.
-_ROWS_AT_ONCE = 500_000
+ROWS_AT_ONCE = 500_000
 
 
 class SqliteRows(ProfileRows):
@@ -302,8 +302,8 @@ class SqliteRows(ProfileRows):
         if batch.sparse:
             self._connection.execute(sa.insert(table).from_select(names, rows))
             return
-        for low in range(batch.first, batch.last + 1, _ROWS_AT_ONCE):
-            high = min(low + _ROWS_AT_ONCE - 1, batch.last)
+        for low in range(batch.first, batch.last + 1, ROWS_AT_ONCE):
+            high = min(low + ROWS_AT_ONCE - 1, batch.last)
             piece = rows.where(
                 batch.row_id.between(sa.literal_column(str(low)), sa.literal_column(str(high)))
             )
