@@ -28,15 +28,16 @@ from conftest import (
     profile_in_place,
     real,
 )
+from small_store import Kernel, write
 
-from nsysconv import schema
+from nsysconv import api, schema
 from nsysconv.errors import InUseError, UsageError
 from nsysconv.importers.contract import Options
 from nsysconv.importers.detection import detect
 from nsysconv.importers.probe import Probe
 from nsysconv.store import read
 from nsysconv.store.location import reading, writing
-from nsysconv.store.read import find_profile
+from nsysconv.store.read import Store, find_profile
 from nsysconv.store.sqlite import writer as sqlite_rows
 from nsysconv.store.user_sql import views
 from nsysconv.store.write import Origin
@@ -150,6 +151,43 @@ def test_a_profile_is_found_by_label_and_by_number(several: Path) -> None:
         with pytest.raises(UsageError) as caught:
             find_profile(store, "nothing")
     assert all(source.name in caught.value.hint for source in SEVERAL)
+
+
+def test_what_is_read_for_all_is_what_each_says(several: Path) -> None:
+    with reading(several) as store:
+        for profile in store.profiles():
+            alone = store.profile(profile.id)
+            for name in ("ref", "facts", "missing", "advice", "extents", "attributes"):
+                assert getattr(profile, name) == getattr(alone, name)
+            assert profile.notes == alone.notes
+
+
+def test_queries_do_not_grow_with_the_number_of_profiles(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+    rows = Store.rows
+    monkeypatch.setattr(Store, "rows", lambda *each: asked.append(each) or rows(*each))
+
+    def queries(selector: str) -> list[int]:
+        found = []
+        for do in (
+            lambda: api.open(f"{store}@{selector}").close(),
+            lambda: api.open(f"{store}@rank=1").close(),
+            lambda: api.report_on(f"{store}@{selector}", "kernels"),
+        ):
+            asked.clear()
+            do()
+            found.append(len(asked))
+        return found
+
+    store = tmp_path / "runs.db"
+    for number in range(3):
+        write(store, Kernel(1, 2), label=f"r{number}", ranks={1: 1} if number == 1 else None)
+    few_profiles = queries("r1")
+    for number in range(3, 12):
+        write(store, Kernel(1, 2), label=f"r{number}")
+    assert queries("r1") == few_profiles
 
 
 # -- types

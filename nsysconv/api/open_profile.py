@@ -24,7 +24,7 @@ from nsysconv.queries.contract import Request
 from nsysconv.report import Report, concatenated
 from nsysconv.store.location import Location, Url, globbed, is_store, reading, split_target
 from nsysconv.store.read import Profile, Store, find_profile
-from nsysconv.store.runs import tagged_profiles
+from nsysconv.store.runs import profiles_of_rank, tagged_profiles
 from nsysconv.store.selection import last_count, last_runs, runs_in_order
 from nsysconv.timeline.sliced import sliced
 from nsysconv.timeline.slices import Slice
@@ -367,15 +367,11 @@ def select_profiles(
     several.
     """
     profiles = store.profiles()
-    if len(profiles) > 1:
-        profiles.sort(key=rank_order)
     if selector is not None:
         runs = {row["id"] for row in store.runs() if row["label"] == selector}
-        of_run = [p for p in profiles if p.attributes["run_id"] in runs]
-        if of_run:
-            return of_run
         profiles = (
-            _tagged(store, profiles, selector)
+            [p for p in profiles if p.attributes["run_id"] in runs]
+            or _tagged(store, profiles, selector)
             or _last(store, profiles, selector)
             or [_select_one(store, place, selector)]
         )
@@ -386,6 +382,8 @@ def select_profiles(
             by_run.setdefault(labels[profile.attributes["run_id"]], []).append(profile)
         if len(by_run) > 1:
             raise _ambiguous("runs", by_run, place)
+    if len(profiles) > 1:
+        return sorted(profiles, key=rank_order)
     return profiles or [_select_one(store, place, None)]
 
 
@@ -437,10 +435,8 @@ def _select_one(store: Store, place: Location, selector: str | None) -> Profile:
     profiles = store.profiles()
     if selector is not None:
         if selector.startswith(_RANK):
-            rank = selector.removeprefix(_RANK)
-            chosen = [
-                p for p in profiles if rank in {str(row["rank"]) for row in p.rows("process")}
-            ]
+            of_rank = profiles_of_rank(store, selector.removeprefix(_RANK))
+            chosen = [profile for profile in profiles if profile.id in of_rank]
         else:
             chosen = _tagged(store, profiles, selector) or [find_profile(store, selector)]
         if len(chosen) == 1:

@@ -87,6 +87,9 @@ class Examination:
 
 _NOTHING_FOUND = Examination()
 TIME, WORK, SIZE = range(len(codes.DOUBTS))
+_KNOWN_FACTS = frozenset(Fact)
+# Small tables that are read when a profile is opened.
+_OPENED_WITH = (schema.profile_fact.name, schema.note.name, schema.extent.name)
 
 
 class Profile:
@@ -100,8 +103,13 @@ class Profile:
     HAS_ALL_ROWS: ClassVar[bool] = True
     """Whether an event table holds as many rows as its extent says; of a file read in place, at most."""
 
-    def __init__(self, store: Store, attributes: Row) -> None:
-        """Read what the store's small tables say of the profile with this row."""
+    def __init__(
+        self, store: Store, attributes: Row, small: Mapping[str, list[Row]] | None = None
+    ) -> None:
+        """Read what the store's small tables say of the profile with this row.
+
+        `small` has its rows of the tables of `_OPENED_WITH`, where they are read already.
+        """
         self._store = store
         self._rows: dict[str, list[Row]] = {}
         self.id = int(attributes["id"])
@@ -109,8 +117,9 @@ class Profile:
         self.ref = ProfileRef(
             self.id, attributes["label"], attributes["source"], attributes["path"]
         )
+        small = {name: self.rows(name) for name in _OPENED_WITH} if small is None else small
         # A store of a later version may have facts that this version does not know, and does not need.
-        facts = [row for row in self.rows(schema.profile_fact.name) if row["fact"] in set(Fact)]
+        facts = [row for row in small[schema.profile_fact.name] if row["fact"] in _KNOWN_FACTS]
         self.facts = frozenset(Fact(row["fact"]) for row in facts if row["held"])
         self.missing = frozenset(Fact(row["fact"]) for row in facts if not row["held"])
         self.advice: Mapping[Fact, str] = {
@@ -126,9 +135,9 @@ class Profile:
                 frozenset(map(Fact, row["facts"].split())),
                 row["of"] or 0,
             )
-            for row in self.rows(schema.note.name)
+            for row in small[schema.note.name]
         )
-        self.extents: Mapping[str, Extent] = self.current_extents()
+        self.extents: Mapping[str, Extent] = _extents(small[schema.extent.name])
         self.late_notes: list[Note] = []
         self.examine: Callable[[Profile], Examination] | None = None
         """Looks for what cannot be believed, where no import has done so; called with the profile."""
@@ -193,11 +202,7 @@ class Profile:
 
     def current_extents(self) -> dict[str, Extent]:
         """Return the extents by table as the database has them now."""
-        found = {}
-        for row in self.rows(schema.extent.name):
-            known = {name: row[name] for name in ("pid", "device_id") if row[name] is not None}
-            found[row["table_name"]] = Extent(row["first_id"], row["last_id"], known)
-        return found
+        return _extents(self.rows(schema.extent.name))
 
     @contextmanager
     def unchanged(self) -> Iterator[None]:
@@ -480,7 +485,19 @@ class Store(AbstractContextManager["Store"]):
     def profiles(self) -> list[Profile]:
         """Return the profiles, in the order in which they were imported."""
         rows = self.rows(sa.select(schema.profile).order_by(schema.profile.c.id))
-        return [Profile(self, row) for row in rows]
+        if len(rows) < 2:
+            return [Profile(self, row) for row in rows]
+        # There may be thousands: each table is asked once for all of them.
+        of_all: dict[str, dict[int, list[Row]]] = {name: {} for name in _OPENED_WITH}
+        for name, of_each in of_all.items():
+            table = schema.metadata.tables[name]
+            select = sa.select(table).order_by(*table.primary_key.columns)
+            for row in self.rows(select) if self.has_table(name) else ():
+                of_each.setdefault(row["profile_id"], []).append(row)
+        return [
+            Profile(self, row, {name: each.get(row["id"], []) for name, each in of_all.items()})
+            for row in rows
+        ]
 
     def profile(self, profile_id: int) -> Profile:
         """Return the profile with an id; raise InUseError if another process has removed it."""
@@ -522,6 +539,14 @@ class Store(AbstractContextManager["Store"]):
             return list(pool.map(work, parts))
 
 
+def _extents(rows: Iterable[Row]) -> dict[str, Extent]:
+    found = {}
+    for row in rows:
+        known = {name: row[name] for name in ("pid", "device_id") if row[name] is not None}
+        found[row["table_name"]] = Extent(row["first_id"], row["last_id"], known)
+    return found
+
+
 def split_extent(extent: Extent) -> list[Extent]:
     """Return an extent cut into as many pieces as are worth reading at the same time."""
     rows = extent.row_count
@@ -532,11 +557,12 @@ def split_extent(extent: Extent) -> list[Extent]:
 
 def find_profile(store: Store, selector: str) -> Profile:
     """Return the profile with this label or id (`1`). Raises UsageError with those there are."""
-    profiles = store.profiles()
-    for profile in profiles:
-        if selector in (profile.ref.label, str(profile.id)):
-            return profile
-    labels = {p.ref.label: f"{p.ref.label} (id {p.id})" for p in profiles}
+    of_profile = schema.profile.c
+    known = store.rows(sa.select(of_profile.id, of_profile.label).order_by(of_profile.id))
+    for row in known:
+        if selector in (row["label"], str(row["id"])):
+            return store.profile(row["id"])
+    labels = {row["label"]: f"{row['label']} (id {row['id']})" for row in known}
     raise UsageError(
         f"no profile {selector!r} in the store",
         hint=available_hint(selector, labels, "`nsysconv runs` lists them all."),

@@ -402,3 +402,10 @@ def tagged_profiles(store: Store, key: str, value: str) -> set[int]:
     tag = schema.profile_tag.c
     chosen = sa.select(tag.profile_id).where(tag.key == key, tag.value == value)
     return {row["profile_id"] for row in store.rows(chosen)}
+
+
+def profiles_of_rank(store: Store, rank: str) -> set[int]:
+    """Return the ids of the profiles that have a process of this rank, given as text."""
+    process = schema.process.c
+    ranks = store.rows(sa.select(process.profile_id, process.rank).where(process.rank.is_not(None)))
+    return {row["profile_id"] for row in ranks if str(row["rank"]) == rank}
