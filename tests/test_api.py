@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,19 +14,12 @@ from conftest import NSYS, ODD
 
 import nsysconv
 from nsysconv import errors
-from nsysconv.errors import InputError, NotRecorded, StrictError, UsageError
+from nsysconv.errors import InputError, NotRecorded, UsageError
 from nsysconv.importers.probe import Probe
 from nsysconv.report import Report
 
 BASIC = NSYS / "basic-3.25.0.sqlite"
 NO_GPU = NSYS / "no_gpu-3.25.0.sqlite"
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Path:
-    path = tmp_path / "job.db"
-    nsysconv.import_files([BASIC, NSYS / "basic-3.4.0.sqlite"], path)
-    return path
 
 
 def test_only_what_is_promised() -> None:
@@ -76,15 +68,6 @@ def test_integers_with_nulls_stay_integers() -> None:
     assert calls["[no API call]"] is pd.NA
 
 
-def test_columns_are_as_declared() -> None:
-    types = {"int": pa.int64(), "float": pa.float64(), "text": pa.string()}
-    with nsysconv.open(BASIC) as profile:
-        for report in profile.reports():
-            table = report.to_arrow()
-            declared = [(column.name, types[column.kind]) for column in report.columns]
-            assert [(field.name, field.type) for field in table.schema] == declared
-
-
 def test_not_recorded_raises_or_says_so() -> None:
     with nsysconv.open(NO_GPU) as profile:
         with pytest.raises(NotRecorded, match="kernel events") as caught:
@@ -95,14 +78,6 @@ def test_not_recorded_raises_or_says_so() -> None:
     assert report.to_arrow().num_rows == 0
     assert report.not_recorded == ("kernel events",)
     assert "kernel events" in report._repr_html_()
-
-
-def test_a_notebook_shows_a_table() -> None:
-    with nsysconv.open(BASIC) as profile:
-        html = profile.report("kernels")._repr_html_()
-    assert "<table" in html
-    assert "<unnamed>" not in html, "names are not markup"
-    assert "&lt;unnamed&gt;::saxpy" in html
 
 
 def test_choices_of_a_report() -> None:
@@ -144,24 +119,6 @@ def test_prose_may_come_from_an_iterator() -> None:
     assert {row["kind"] for row in report.rows()} == {"stream"}
 
 
-def test_a_store_of_two(store: Path) -> None:
-    runs = nsysconv.runs(store).to_pandas()
-    assert list(runs["label"]) == ["basic-3.25.0", "basic-3.4.0"]
-    assert list(runs["kernel_count"]) == [8, 8]
-    with pytest.raises(UsageError, match="2 profiles"):
-        nsysconv.open(store)
-    with nsysconv.open(f"{store}@basic-3.4.0") as profile:
-        assert profile.report("processes").rows()[0]["profile"] == "basic-3.4.0"
-
-
-def test_info_and_sql(store: Path) -> None:
-    what, can = nsysconv.info(BASIC)
-    assert {"attribute": "kernel rows", "value": "8"} in what.rows()
-    assert {row["recorded"] for row in can.rows()} == {"yes", "no"}
-    rows = nsysconv.sql(store, "select profile_id, count(*) as n from kernel group by 1").rows()
-    assert rows == [{"profile_id": 1, "n": 8}, {"profile_id": 2, "n": 8}]
-
-
 def test_the_result_of_an_import(tmp_path: Path) -> None:
     result = nsysconv.import_files([BASIC, ODD / "foreign.sqlite"], tmp_path / "job.db")
     assert result.store == tmp_path / "job.db"
@@ -169,13 +126,6 @@ def test_the_result_of_an_import(tmp_path: Path) -> None:
     assert result.files[0].imported[0].row_counts["kernel"] == 8
     (error,) = result.errors
     assert isinstance(error, InputError)
-
-
-def test_strict_imports_nothing_doubtful(tmp_path: Path) -> None:
-    with contextlib.chdir(tmp_path):
-        result = nsysconv.import_files([ODD / "bad-cells.sqlite"], strict=True)
-    assert isinstance(result.errors[0], StrictError)
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_progress_counts_the_source_s_rows(tmp_path: Path) -> None:

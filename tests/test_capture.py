@@ -306,12 +306,6 @@ BY_BOTH = [
     (["--grace", "x"], [*LINE, *RAN], "grace"),
     (["--scratch", "/no/such/folder"], [*LINE, *RAN], "no such folder"),
 ]
-BY_PYTHON = [
-    ([], ["nsys", "profile", "-o", "x"], "there is no program"),
-    ([], ["nsys", "profile", "--unheard-of", *RAN], "is not known here"),
-    ([], ["nsys", "profile", "-o", "%q{MISSING}/a", *RAN], "not set"),
-    (["--program", "missing"], [*LINE, *RAN], "is not an argument of the line"),
-]
 # Its own -o, which the line must not have, and where the program begins.
 BY_SHELL = [
     ([], ["nsys", "profile", *RAN], "-o is missing"),
@@ -332,7 +326,6 @@ BY_SHELL = [
 @pytest.mark.parametrize(("wrapper", "options", "line", "said"), [
     *few([(PYTHON_WRAPPER, *case) for case in BY_BOTH], 3),
     *few([(SHELL_WRAPPER, *case) for case in BY_BOTH], 3),
-    *((PYTHON_WRAPPER, *case) for case in BY_PYTHON),
     *few([((*SHELL_WRAPPER, *options), [], *case) for options, *case in BY_SHELL], 3),
 ])  # fmt: skip
 def test_nothing_starts(

@@ -109,14 +109,6 @@ def test_a_folder_has_a_page_per_report(tmp_path: Path) -> None:
     assert articles(tmp_path / "pages" / "overview.html") == ["overview"]
 
 
-def test_a_page_of_a_comparison(tmp_path: Path) -> None:
-    write(tmp_path / "a.db", Kernel(0, 400), label="before")
-    write(tmp_path / "b.db", Kernel(0, 800), label="after")
-    outcome = run("diff", "a.db", "b.db", "-o", "diff.html", cwd=tmp_path)
-    assert (outcome.status, outcome.out) == (0, "")
-    assert "<title>before → after - nsysconv</title>" in (tmp_path / "diff.html").read_text("utf-8")
-
-
 def test_a_page_of_a_comparison_of_the_steps_of_one_process(tmp_path: Path) -> None:
     sides = [str(FIXTURES / "kineto" / f"training-{version}.json") for version in ("1.9", "2.13")]
     outcome = run("diff", *sides, "-o", "diff.html", cwd=tmp_path)

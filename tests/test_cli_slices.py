@@ -292,19 +292,6 @@ def test_the_list_of_reports(folder: Path) -> None:
     assert rows["launch_stats"]["options"] == "long_call_ns, long_queue_ns"
 
 
-def test_the_list_says_what_a_target_can_answer(folder: Path) -> None:
-    """Of the file, and of the store that it was imported into."""
-    no_gpu = NSYS / "no_gpu-3.25.0.sqlite"
-    run("import", no_gpu, "-o", "cpu.db", cwd=folder)
-    for target in (no_gpu, "cpu.db"):
-        found = told(run("report", target, "--list", "-f", "json", cwd=folder))
-        rows = {row["report"]: (row["answered"], row["missing"]) for row in found["rows"]}
-        assert rows.keys() == set(REPORTS)
-        assert rows["kernels"] == ("no", "kernel events")
-        assert rows["cuda_api_sum"] == ("yes", None)
-        assert rows["processes"] == ("yes", None)
-
-
 def test_what_has_no_steps_and_one_rank_does_not_answer_on_them(folder: Path) -> None:
     rows = {row["report"]: row for row in list_reports(folder / "report1.sqlite").rows()}
     for name, words in (("stragglers", "several ranks"), ("steps", "a word with a number that rises")):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -89,33 +88,6 @@ def test_every_refusal_has_a_reason(path: Path) -> None:
     with Probe(path) as probe:
         answers = [importer.sniff(probe) for importer in all_importers()]
     assert all(isinstance(answer, No) and answer.reason for answer in answers)
-
-
-UNKNOWN = {
-    "text": b"hello\n",
-    "JSON": b'{"answer": 42}',
-    "noise": bytes(range(256)) * 20,
-    "gzip": b"\x1f\x8b\x08\x00",
-}
-
-
-@pytest.fixture(params=[*UNKNOWN, "foreign.sqlite"])
-def unknown(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
-    if request.param in UNKNOWN:
-        path = tmp_path / "unknown"
-        path.write_bytes(UNKNOWN[request.param])
-        yield path
-    else:
-        (path,) = (path for path in UNREADABLE_FILES if path.name == request.param)
-        yield path
-
-
-def test_an_unknown_file_is_refused_in_two_lines_by_all_importers(unknown: Path) -> None:
-    with Probe(unknown) as probe:
-        with pytest.raises(InputError) as caught:
-            detect(probe)
-        assert {type(i.sniff(probe)) for i in all_importers()} == {No}
-    assert len(str(caught.value).splitlines()) == 2
 
 
 @examples(150)

@@ -72,6 +72,8 @@ CONTENTS = {
     "text": (b"a shopping list\n", "a text file, but not a profile"),
     "json": (b'{"a": 1}', "a JSON file, but not a profile"),
     "bytes": (b"\0\1\2\xff", "not a profile that nsysconv reads"),
+    "noise": (bytes(range(256)) * 20, "not a profile that nsysconv reads"),
+    "gzip": (b"\x1f\x8b\x08\x00", "a gzip-compressed file, but not a profile"),
     "etl": (bytes(72) + b"\x02\0\x02\xc0" + bytes(300), "wpaexporter"),
     "perf": (b"PERFILE2\x68\0\0\0", "Linux perf"),
     "parquet": (b"PAR1\x15\x04", "nsys export --type parquetdir"),

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
-from golden_cases import run
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from slow_versions import Slow
-from small_store import Call, Kernel, Memcpy, Range, Row, answers, by_hand, opened, write
+from small_store import Call, Kernel, Memcpy, Range, Row, answers, by_hand, opened
 from test_timeline_account import profiles
 
 from nsysconv import Slice
@@ -158,15 +156,6 @@ def test_a_finding_on_idle_time_leads_to_its_gap() -> None:
     with opened(*rows) as profile:
         (row,) = profile.why("gap:4").rows()
     assert row["dur_ns"] == 20 * ms + 10
-
-
-def test_the_answer_names_the_gap(tmp_path: Path) -> None:
-    ms = 1_000_000
-    rows = [row for i in range(4) for row in (
-        Call((10 * i) * ms, (10 * i) * ms + 9, i + 1),
-        Kernel((10 * i) * ms + 10, (10 * i + 2) * ms, i + 1, name="k"))]  # fmt: skip
-    write(tmp_path / "job.db", *rows)
-    assert "nsysconv why job.db gap:" in run("job.db", cwd=tmp_path).out
 
 
 def test_the_time_of_the_call_is_whole_however_long() -> None:

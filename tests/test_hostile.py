@@ -148,13 +148,6 @@ def test_no_name_in_a_profile_steers_a_terminal_or_markdown(words: tuple[str, ..
         assert "<script>" not in shown
 
 
-def test_no_name_in_a_profile_is_markup_of_a_page(evil: Path) -> None:
-    assert run("report", "job.db", "-o", "page.html", cwd=evil).status == 0
-    page = (evil / "page.html").read_text(encoding="utf-8")
-    assert "alert(1)" in page
-    assert "<script>alert" not in page
-
-
 def test_a_name_as_long_as_its_file(source: sqlite3.Connection, tmp_path: Path) -> None:
     (number,) = source.execute("SELECT demangledName FROM CUPTI_ACTIVITY_KIND_KERNEL").fetchone()
     source.execute("UPDATE StringIds SET value = ? WHERE id = ?", ("<\x1b\u202e" * 100_000, number))

@@ -126,11 +126,6 @@ def test_control_characters_are_escaped(text: str, shown: str) -> None:
     assert escaped(text) == shown
 
 
-@given(st.text())
-def test_escaped_text_has_no_control_characters(text: str) -> None:
-    assert escaped(text).isprintable()
-
-
 def test_a_name_as_long_as_a_file_is_shortened_by_its_ends() -> None:
     name = "void kernel<" + "float, " * 1_000_000 + "int>(float*)"
     begun = time.process_time()

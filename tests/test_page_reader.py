@@ -338,16 +338,6 @@ def test_rows_are_read_that_stand_on_one_page() -> None:
     assert not read_as_told(512, [("x" * 48,) * 9 + (5,), (*("x" * 52,) * 8, "x" * 50, 7)], [9])
 
 
-def test_rows_without_a_column_that_was_added_are_left_to_sqlite() -> None:
-    with closing(new_database(512)) as connection:
-        connection.execute("CREATE TABLE t (a INTEGER)")
-        connection.execute("INSERT INTO t VALUES (9)")
-        connection.execute("ALTER TABLE t ADD COLUMN b INTEGER DEFAULT 5")
-        content, root, _ = taken(connection)
-    assert read(content, root, [0]) == ([[9]], True)
-    assert read(content, root, [1]) == ([[]], False)
-
-
 @pytest.mark.parametrize("beside", [None, 0, 300, 2**40])
 def test_every_length_beside_another(beside: int | None) -> None:
     """But for the one number that stands for null."""

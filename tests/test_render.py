@@ -13,7 +13,7 @@ import pytest
 from conftest import examples
 from hypothesis import given
 from hypothesis import strategies as st
-from nasty import all_reports, nasty_report, unrecorded_report
+from nasty import all_reports, nasty_report
 
 from nsysconv.document import Section, Text
 from nsysconv.errors import UsageError
@@ -145,11 +145,6 @@ def test_only_text_loads_rich_and_nothing_loads_pandas() -> None:
     code = _LOADED.format(path=[str(here), str(here.parent)], names=names)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == [*names[:-1], "text rich"]
-
-
-def test_an_unrecorded_report_of_several_profiles() -> None:
-    report = unrecorded_report()
-    assert "Not recorded in this profile: kernel <events>, API|calls." in rendered("text", report)
 
 
 # -- texts of any kind, in every place

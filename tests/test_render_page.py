@@ -285,14 +285,6 @@ def test_named_reports_and_no_others() -> None:
     assert articles == ["r-kernels", "r-transfers"]
 
 
-def test_figures_that_read_the_same_are_one(tmp_path: Path) -> None:
-    """The recording is 1 ns longer than the window: 50.0 % of 2.00 ms either way."""
-    rows = (Kernel(0, 500_000), Kernel(1_500_000, 2_000_000), Call(2_000_000, 2_000_001))
-    text = page_of(tmp_path, *rows, names=ANSWER)
-    tiles = text[text.index('<dl class="head">') : text.index("</dl>")]
-    assert re.findall(r"<dd>(.*?)</dd>", tiles) == ["50.0 %", "2.00 ms"]
-
-
 def test_profiles_of_one_rank_keep_their_labels(tmp_path: Path) -> None:
     """Two runs of rank 0: the rank says nothing."""
     for run in ("old", "new"):
@@ -310,11 +302,6 @@ def test_gpus_are_in_the_order_of_their_numbers(tmp_path: Path) -> None:
                  Kernel(called + 10, called + 20, i + 1, device=device)]  # fmt: skip
     text = page_of(tmp_path, *rows, names=["idle_host"], split="device")
     assert re.findall(r"<figcaption>(GPU \d+)<", text) == ["GPU 0", "GPU 1", "GPU 2", "GPU 10"]
-
-
-def test_a_slice_is_said() -> None:
-    text = rendered(api.page(FIXTURE, ["summary"], slice=api.Slice((20_000, 100_000))))
-    assert "slice 20 µs to 100 µs" in text
 
 
 def test_reports_that_nobody_knows_have_a_section_of_their_own() -> None:

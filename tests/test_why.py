@@ -337,14 +337,6 @@ def test_totals_and_metrics_have_no_events(row: Row) -> None:
 # -- on the command line, and of all sources
 
 
-def test_the_command_prints_it(tmp_path: Path) -> None:
-    write(tmp_path / "job.db", *EXAMPLE)
-    outcome = run("why", "job.db", "kernel:2", cwd=tmp_path)
-    assert (outcome.status, outcome.err) == (0, "")
-    assert outcome.out.splitlines()[1] == "kernel:2 gemm"
-    assert len(outcome.out.splitlines()) <= MOST_LINES
-
-
 def test_json_has_a_key_and_the_columns(tmp_path: Path) -> None:
     write(tmp_path / "job.db", *EXAMPLE)
     document = json.loads(run("why", "job.db", "kernel:2", "-f", "json", cwd=tmp_path).out)
