@@ -82,19 +82,16 @@ def test_some_of_the_intervals() -> None:
     assert lanes.spread(lanes.apart, start, end - start, chosen).tolist() == [0, 1]
 
 
-def test_only_what_overlaps_leaves_the_first_lane() -> None:
-    """[0,4) and [2,6) overlap; [6,7) begins where the second ends."""
-    assert lanes.apart(*columns([(0, 4), (2, 6), (6, 7)])).tolist() == [0, 1, 0]
-
-
-def test_three_in_turn_need_two_lanes() -> None:
-    """Each begins in the one before: [0,3), [2,5), [4,7)."""
-    assert lanes.apart(*columns([(0, 3), (2, 5), (4, 7)])).tolist() == [0, 1, 0]
-
-
-def test_one_that_crosses_takes_the_next_lane() -> None:
-    """[5,15) crosses [0,10); [6,7) fits into either."""
-    assert lanes.nested(*columns([(0, 10), (5, 15), (6, 7)])).tolist() == [0, 1, 0]
+@pytest.mark.parametrize(("find", "intervals"), [
+    # [0,4) and [2,6) overlap; [6,7) begins where the second ends.
+    (lanes.apart, [(0, 4), (2, 6), (6, 7)]),
+    # Each begins in the one before.
+    (lanes.apart, [(0, 3), (2, 5), (4, 7)]),
+    # [5,15) crosses [0,10); [6,7) fits into either.
+    (lanes.nested, [(0, 10), (5, 15), (6, 7)]),
+])  # fmt: skip
+def test_the_second_of_three_takes_the_next_lane(find: lanes.Find, intervals: Intervals) -> None:
+    assert find(*columns(intervals)).tolist() == [0, 1, 0]
 
 
 def in_time(intervals: Intervals) -> list[int]:

@@ -37,6 +37,15 @@ def rendered(name: str, *reports: Section, options: Options = Options()) -> str:
     return out.getvalue()
 
 
+def encoded(name: str, encoding: str, *reports: Section, options: Options = Options()) -> str:  # noqa: B008
+    """What comes out of a stream of that encoding."""
+    raw = io.BytesIO()
+    out = io.TextIOWrapper(raw, encoding=encoding, newline="")
+    renderer(name)(reports, out, options)
+    out.flush()
+    return raw.getvalue().decode(encoding)
+
+
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 @pytest.mark.parametrize("report", all_reports(), ids=lambda report: report.name)
 @pytest.mark.parametrize("name", FORMATS)
@@ -51,11 +60,7 @@ def test_every_format_writes_every_report(name: str, report: Section, options: O
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii", "latin-1", "cp1252"])
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_stream_can_take_it(name: str, encoding: str) -> None:
-    raw = io.BytesIO()
-    out = io.TextIOWrapper(raw, encoding=encoding, newline="")
-    renderer(name)([nasty_report()], out, Options(width=100))
-    out.flush()
-    raw.getvalue().decode(encoding)
+    encoded(name, encoding, nasty_report(), options=Options(width=100))
 
 
 @pytest.mark.parametrize("name", FORMATS)

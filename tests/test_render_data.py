@@ -20,11 +20,10 @@ from nasty import (
     nasty_report,
     unrecorded_report,
 )
-from test_render import kept, rendered
+from test_render import encoded, kept, rendered
 
 from nsysconv.document import Section
 from nsysconv.notes import Note, Severity
-from nsysconv.render import Options, renderer
 from nsysconv.report import Column, ProfileRef, Unit, build_table
 
 NAMES = [column.name for column in COLUMNS]
@@ -159,11 +158,7 @@ def test_json_steers_no_terminal() -> None:
 
 
 def test_json_in_ascii_is_the_same_json() -> None:
-    raw = io.BytesIO()
-    out = io.TextIOWrapper(raw, encoding="ascii", newline="")
-    renderer("json")([nasty_report()], out, Options())
-    out.flush()
-    assert json.loads(raw.getvalue()) == parsed(nasty_report())
+    assert json.loads(encoded("json", "ascii", nasty_report())) == parsed(nasty_report())
 
 
 def as_cells(row: dict[str, Any]) -> list[str]:

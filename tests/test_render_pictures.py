@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import sys
 from dataclasses import replace
 from typing import Any
@@ -13,7 +12,7 @@ from conftest import FIXTURES, NSYS, few
 from nasty import NAMES
 from rich.cells import cell_len
 from small_store import Kernel, opened
-from test_render import rendered
+from test_render import encoded, rendered
 
 import nsysconv
 from nsysconv.document import Picture, Section
@@ -208,25 +207,14 @@ def test_never_wider_than_the_terminal(picture: Picture, encoding: str, width: i
     pairs = enumerate(zip(bins(0, 0, 10, *range(17)), NAMES, strict=False))
     rows = [{**row, **part(10**i, i, i), "name": name} for i, (row, name) in pairs]
     named = replace(picture, by=("name",))
-    raw = io.BytesIO()
-    out = io.TextIOWrapper(raw, encoding=encoding, newline="")
-    nsysconv.render.renderer("text")([report(named, *rows)], out, Options(width=width))
-    out.flush()
-    text = raw.getvalue().decode(encoding)
+    text = encoded("text", encoding, report(named, *rows), options=Options(width=width))
     assert max(map(cell_len, text.splitlines())) <= width
 
 
 def test_signs_that_a_terminal_has() -> None:
-    def drawn(encoding: str) -> str:
-        raw = io.BytesIO()
-        out = io.TextIOWrapper(raw, encoding=encoding, newline="")
-        strip = report(STRIP, *bins(0, 0, 10, *[0] * 6, *[100] * 6))
-        nsysconv.render.renderer("text")([strip], out, Options(width=80))
-        out.flush()
-        return raw.getvalue().decode(encoding)
-
-    assert "GPU 0  ▁▁▁▁▁▁██████\n" in drawn("utf-8")
-    assert "GPU 0  ______######\n" in drawn("ascii")
+    strip = report(STRIP, *bins(0, 0, 10, *[0] * 6, *[100] * 6))
+    for encoding, line in (("utf-8", "▁▁▁▁▁▁██████"), ("ascii", "______######")):
+        assert f"GPU 0  {line}\n" in encoded("text", encoding, strip, options=Options(width=80))
 
 
 def test_a_table_keeps_its_brief_columns_beside_bars() -> None:

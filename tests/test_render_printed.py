@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import io
 import json
 from decimal import ROUND_HALF_UP, Context, Decimal
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from test_render import kept, rendered
+from test_render import encoded, kept, rendered
 
 from nsysconv.document import Printed, Section
 from nsysconv.notes import Note, Severity
-from nsysconv.render import FORMATS, Options, lacks_notes, renderer
+from nsysconv.render import FORMATS, lacks_notes
 from nsysconv.render.display import round_half_up, with_separators
 from nsysconv.report import Column, Unit, build_table
 
@@ -131,12 +130,8 @@ def test_cells_are_cut_at_100_characters() -> None:
 def test_where_the_sign_cannot_be_written_three_points_stand_for_it() -> None:
     columns = (Column("name", Unit.TEXT, "A name."),)
     table = build_table(columns, {"name": ["y" * 101]})
-    raw = io.BytesIO()
-    out = io.TextIOWrapper(raw, encoding="ascii", newline="")
-    printed = {"name": Printed("Name")}
-    renderer("column")([Section("r", "R", columns, table, row_count=1, printed=printed)], out, Options())
-    out.flush()
-    assert raw.getvalue().decode().splitlines()[-1] == " " + "y" * 97 + "..."
+    report = Section("r", "R", columns, table, row_count=1, printed={"name": Printed("Name")})
+    assert encoded("column", "ascii", report).splitlines()[-1] == " " + "y" * 97 + "..."
 
 
 def test_the_first_100_rows_say_how_wide_a_column_is() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -74,10 +76,12 @@ COLUMNS = (
 )
 
 
-def table_of(*rows: tuple[Any, ...], name: str = "made", notes: tuple[Note, ...] = ()) -> Section:
-    data = {column.name: [row[i] for row in rows] for i, column in enumerate(COLUMNS)}
-    table = build_table(COLUMNS, data)
-    return Section(name, name.title(), COLUMNS, table, row_count=len(rows), notes=notes)
+def table_of(
+    *rows: tuple[Any, ...], name: str = "made", columns: Sequence[Column] = COLUMNS, **told: Any
+) -> Section:
+    data = {column.name: [row[i] for row in rows] for i, column in enumerate(columns)}
+    table = build_table(columns, data)
+    return Section(name, name.title(), tuple(columns), table, row_count=len(rows), **told)
 
 
 def lines_of(*reports: Section, width: int | None = 100) -> list[str]:
@@ -111,17 +115,12 @@ ORDERED = (
 )
 
 
-def ordered(*rows: tuple[Any, ...]) -> Section:
-    data = {column.name: [row[i] for row in rows] for i, column in enumerate(ORDERED)}
-    return Section("made", "Made", ORDERED, build_table(ORDERED, data), row_count=len(rows),
-                  leads=("self_sum_ns", "host_sum_ns"))  # fmt: skip
-
-
 def test_what_rows_are_ordered_by_comes_first_with_its_share() -> None:
-    lines = lines_of(ordered(("a", 5, 9, 90.0), ("b", 7, 1, 10.0)))
+    told: dict[str, Any] = {"columns": ORDERED, "leads": ("self_sum_ns", "host_sum_ns")}
+    lines = lines_of(table_of(("a", 5, 9, 90.0), ("b", 7, 1, 10.0), **told))
     assert lines[1].split() == ["name", "self", "(%)", "self_sum", "host_sum"]
     # Where that is 0 in all rows, the next decides.
-    lines = lines_of(ordered(("a", 7, 0, 0.0), ("b", 5, 0, 0.0)))
+    lines = lines_of(table_of(("a", 7, 0, 0.0), ("b", 5, 0, 0.0), **told))
     assert lines[1] == "0 in all rows: self_sum, self (%)"
     assert lines[2].split() == ["name", "host_sum"]
 
@@ -130,8 +129,7 @@ def test_columns_that_would_be_called_the_same_keep_their_units() -> None:
     columns = (
         Column("during", Unit.TEXT, ""), Column("during_ns", Unit.NS, ""),
         Column("idle_ns", Unit.NS, ""), Column("idle_pct", Unit.PCT, ""))  # fmt: skip
-    data = {c.name: ["a", "b"] if c.unit is Unit.TEXT else [1, 2] for c in columns}
-    report = Section("made", "Made", columns, build_table(columns, data), row_count=2)
+    report = table_of(("a", 1, 1, 1), ("b", 2, 2, 2), columns=columns)
     assert lines_of(report)[1].split() == ["during", "during_ns", "idle", "idle", "(%)"]
     assert "not shown in 20 columns: idle, idle (%);" in " ".join(
         map(str.strip, lines_of(report, width=20)))  # fmt: skip
@@ -141,17 +139,15 @@ def test_a_single_row_goes_on_below() -> None:
     """What has no room has its value there, and not its name alone."""
     columns = (Column("name", Unit.TEXT, "", key=True), Column("dur_ns", Unit.NS, ""),
                Column("kernel_count", Unit.COUNT, ""), Column("busy_pct", Unit.PCT, ""))  # fmt: skip
-    data = {"name": ["a kernel"], "dur_ns": [1500], "kernel_count": [12], "busy_pct": [33.3]}
-    report = Section("made", "Made", columns, build_table(columns, data), row_count=1)
+    report = table_of(("a kernel", 1500, 12, 33.3), columns=columns)
     assert lines_of(report, width=20)[-2:] == ["also: kernel_count", "    12, busy 33.30 %"]
     assert not [line for line in lines_of(report, width=80) if "also" in line]
 
 
 def test_prose_lose_their_end_and_names_their_middle() -> None:
     columns = (Column("name", Unit.TEXT, "", key=True), Column("why", Unit.TEXT, ""))
-    data = {"name": ["n" * 60, "m"], "why": ["each call 40 % longer, called 11 % less often", "longer"]}
-    report = Section("made", "Made", columns, build_table(columns, data), row_count=2,
-                    words=frozenset({"why"}))  # fmt: skip
+    rows = (("n" * 60, "each call 40 % longer, called 11 % less often"), ("m", "longer"))
+    report = table_of(*rows, columns=columns, words=frozenset({"why"}))
     assert lines_of(report, width=60)[3].split("n  ")[1] == "each call 40 % longer, called 11…"
 
 
@@ -179,9 +175,7 @@ def test_a_heading_says_over_how_many_devices_its_sums_are() -> None:
     columns = (*COLUMNS, Column("device_count", Unit.COUNT, "", optional=True, distinct=True))
     for count, said in ((3, "Made - sums over 3 devices"), (1, "Made"), (None, "Made")):
         rows = [(1, "a", 2, 1, 1.0, 5, "x", 1), (1, "b", 2, 1, 1.0, 5, "x", count)]
-        data = {column.name: [row[i] for row in rows] for i, column in enumerate(columns)}
-        report = Section("made", "Made", columns, build_table(columns, data), row_count=2)
-        assert lines_of(report)[0] == said
+        assert lines_of(table_of(*rows, columns=columns))[0] == said
 
 
 # -- notes and what is missing
@@ -202,11 +196,8 @@ def test_notes_of_several_reports_come_once_and_last_gravest_first() -> None:
 
 
 def test_what_cannot_be_answered_is_said_together() -> None:
-    missing = [
-        Section(name, name.title(), COLUMNS, None, not_recorded=("kernel events",),
-               advice=("Record them.",))
-        for name in ("kernels", "overview")
-    ]
+    told = {"not_recorded": ("kernel events",), "advice": ("Record them.",)}
+    missing = [replace(table_of(name=name, **told), table=None) for name in ("kernels", "overview")]
     lines = lines_of(missing[0], table_of((1, "a", 2, 1, 1.0, 5, "x")), missing[1])
     assert lines[-2:] == [
         "", "kernels, overview: Not recorded in this profile: kernel events. Record them."]  # fmt: skip
@@ -261,10 +252,9 @@ def test_noise_goes_before_what_distinguishes() -> None:
 def test_what_is_cut_in_a_tree_stays_set_in() -> None:
     name = Column("name", Unit.TEXT, "", key=True)
     columns = (name, Column("level", Unit.ID, ""), Column("own_ns", Unit.NS, ""))
-    data = {"name": [f"{'aten::scaled_dot_product' * 6}_{i}" for i in range(3)], "level": [0, 1, 2],
-            "own_ns": [3, 2, 1]}  # fmt: skip
+    rows = [(f"{'aten::scaled_dot_product' * 6}_{i}", i, 3 - i) for i in range(3)]
     picture = Picture("flame", x=("name",), values=("own_ns",), level="level")
-    report = Section("made", "Made", columns, build_table(columns, data), row_count=3, picture=picture)
+    report = table_of(*rows, columns=columns, picture=picture)
     lines = lines_of(report, width=60)[3:6]
     assert [len(line) - len(line.lstrip()) for line in lines] == [0, 2, 4]
 
@@ -308,6 +298,5 @@ def test_a_table_that_begins_otherwise_keeps_its_order() -> None:
     """As the overview, which begins with the window."""
     columns = (COLUMNS[1], Column("window_ns", Unit.NS, ""), *COLUMNS[2:5])
     rows = [("a", 9, 2, 10, 40.0), ("b", 8, 1, 15, 60.0)]
-    data = {column.name: [row[i] for row in rows] for i, column in enumerate(columns)}
-    lines = lines_of(Section("made", "Made", columns, build_table(columns, data), row_count=2))
+    lines = lines_of(table_of(*rows, columns=columns))
     assert lines[1].split() == ["name", "window", "call_count", "own_sum", "own", "(%)"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import re
 from dataclasses import replace
 from typing import Any
@@ -24,14 +23,14 @@ from nasty import (
     unrecorded_report,
 )
 from rich.cells import cell_len
-from test_render import kept, rendered
+from test_render import encoded, kept, rendered
 
 from nsysconv.document import Section
 from nsysconv.names import escaped
 from nsysconv.notes import Note, Severity
 from nsysconv.render import Options
 from nsysconv.render.display import display_column
-from nsysconv.render.text import notes_text, render
+from nsysconv.render.text import notes_text
 from nsysconv.report import Column, ProfileRef, Unit, build_table
 
 KERNELS = (
@@ -129,11 +128,7 @@ def test_not_a_terminal_has_everything_in_full() -> None:
 @pytest.mark.parametrize("width", [1, 20, 40, 80, 160, 1000])
 @pytest.mark.parametrize("report", all_reports(), ids=lambda report: report.name)
 def test_never_wider_than_the_terminal(report: Section, width: int, encoding: str) -> None:
-    raw = io.BytesIO()
-    out = io.TextIOWrapper(raw, encoding=encoding, newline="")
-    render([report], out, Options(width=width))
-    out.flush()
-    text = raw.getvalue().decode(encoding)
+    text = encoded("text", encoding, report, options=Options(width=width))
     for line in text.split("\n"):
         assert cell_len(line) <= max(width, 20)
         assert line.isprintable()
@@ -201,11 +196,7 @@ def test_no_escape_sequences_unless_asked_for(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_stream_without_utf_8() -> None:
-    raw = io.BytesIO()
-    out = io.TextIOWrapper(raw, encoding="ascii", newline="")
-    render([kernels()], out, Options(width=80))
-    out.flush()
-    lines = raw.getvalue().decode("ascii").splitlines()
+    lines = encoded("text", "ascii", kernels(), options=Options(width=80)).splitlines()
     assert lines[2].split() == ["%"]
     assert lines[4].endswith("6.77 us")
     assert set(lines[3]) == {"-", " "}
