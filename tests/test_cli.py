@@ -198,16 +198,6 @@ def test_the_examples_are_commands(command: str, folder: Path) -> None:
 # -- stores
 
 
-def test_several_profiles_in_a_store(folder: Path) -> None:
-    second = NSYS / "basic-3.4.0.sqlite"
-    assert run("import", "report1.sqlite", second, "-o", "job.db", cwd=folder).status == 0
-    failed(run("report", "job.db", cwd=folder), 2, "job.db@report1", "job.db@basic-3.4.0")
-    for selector, label in (("report1", "report1"), ("1", "report1"), ("2", "basic-3.4.0")):
-        outcome = run("report", f"job.db@{selector}", "processes", "-f", "csv", cwd=folder)
-        assert outcome.out.splitlines()[1].startswith(f"{label},")
-    failed(run("report", "job.db@nobody", cwd=folder), 2, "'nobody'", "report1 (id 1)")
-
-
 def test_a_profile_by_rank(folder: Path) -> None:
     run("import", RANKS, NO_GPU, "-o", "job.db", cwd=folder)
     outcome = run("report", "job.db@rank=1", "processes", "-f", "csv", cwd=folder)
@@ -219,10 +209,6 @@ def test_an_existing_path_wins_over_the_sign(folder: Path) -> None:
     (folder / "report1.sqlite").rename(folder / "me@home.sqlite")
     outcome = run("report", "me@home.sqlite", "processes", cwd=folder)
     assert outcome.out.startswith("Processes - me@home\n")
-
-
-def test_a_selector_on_a_file(folder: Path) -> None:
-    assert run("report", "report1.sqlite@report1", "processes", cwd=folder).status == 0
 
 
 def test_an_import_ends_with_the_next_command(folder: Path) -> None:
@@ -327,13 +313,6 @@ def test_a_folder_without_profiles(folder: Path) -> None:
     assert run("import", "empty", cwd=folder).status == 3
     assert names_in(folder) == {"report1.sqlite", "empty/notes.txt"}
     failed(run("report", "empty", cwd=folder), 3, "empty: no profile in it")
-
-
-def test_one_bad_file_does_not_keep_the_others_out(folder: Path) -> None:
-    outcome = run("import", ODD / "foreign.sqlite", "report1.sqlite", "-o", "job.db", cwd=folder)
-    assert outcome.status == 3
-    assert outcome.out.startswith("job.db@report1: ")
-    assert "foreign.sqlite: " in outcome.err
 
 
 def test_strict(folder: Path) -> None:

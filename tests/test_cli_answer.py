@@ -257,15 +257,6 @@ def test_what_is_no_target_is_no_command(tmp_path: Path) -> None:
     assert "postgresql" in run("postgresql://localhost:1/x", cwd=tmp_path).err
 
 
-def test_reports_are_asked_for_with_report(tmp_path: Path) -> None:
-    outcome = run(str(BASIC), "kernels", "--limit", "3", cwd=tmp_path)
-    assert outcome.status == 2
-    outcome = run(str(BASIC), "kernels", cwd=tmp_path)
-    assert outcome.status == 2
-    assert outcome.err.endswith(f"nsysconv report {BASIC} kernels\n")
-    assert run("TARGET", "--help", cwd=tmp_path).out.startswith("Usage: nsysconv TARGET [OPTIONS]\n")
-
-
 def test_formats_of_one_report_say_how_to_ask(tmp_path: Path) -> None:
     outcome = run("report1.sqlite", "-f", "csv", cwd=tmp_path)
     assert outcome.status == 2

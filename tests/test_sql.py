@@ -99,34 +99,6 @@ def test_what_is_no_select_is_refused(store: Path, monkeypatch: pytest.MonkeyPat
         )
 
 
-@pytest.mark.parametrize("query", ["SELECT load_extension('./evil.so')",
-                                   "SELECT FTS3_Tokenizer('simple')"])  # fmt: skip
-@pytest.mark.usefixtures("here")
-def test_functions_with_effects_are_not_run(store: Path, query: str) -> None:
-    assert "is not run: it is not part of reading" in refused(store, query)
-
-
-@pytest.mark.parametrize("query", [
-    "SELECT 1; DELETE FROM kernel", "SELECT 1; SELECT 2", "SELECT 1;;",
-    "SELECT 1; PRAGMA journal_mode=wal",
-])  # fmt: skip
-@pytest.mark.usefixtures("here")
-def test_several_statements_are_refused(store: Path, query: str) -> None:
-    with untouched(store):
-        assert "several statements: only one select" in refused(store, query)
-
-
-@pytest.mark.parametrize(("query", "words"), [
-    ("", "the query is empty"), (" \n", "the query is empty"),
-    ("-- nothing", "there is no statement in it"), (";", "there is no statement in it"),
-    ("SELECT '\0'", "null character"), ("SELECT '\udcff'", "no text"),
-    ("SELECT ?", "Incorrect number of bindings"),
-])  # fmt: skip
-@pytest.mark.usefixtures("here")
-def test_what_is_no_query_is_refused(store: Path, query: str, words: str) -> None:
-    assert words in refused(store, query)
-
-
 @pytest.mark.parametrize(("query", "count"), [
     ("SELECT * FROM kernel", 8), ("VALUES (1), (2)", 2), ("select id from V_KERNEL;", 8),
     ("WITH t AS (SELECT 1) SELECT count(*) FROM t", 1), ("SELECT 1 -- once", 1),
@@ -171,7 +143,18 @@ def test_a_view_of_a_hostile_store_runs_nothing(store: Path) -> None:
 # -- the words for what is wrong
 
 
+NO_READING = "is not run: it is not part of reading"
+SEVERAL = "several statements: only one select"
+
+
 @pytest.mark.parametrize(("query", "words"), [
+    ("SELECT load_extension('./evil.so')", NO_READING), ("SELECT FTS3_Tokenizer('simple')", NO_READING),
+    ("SELECT 1; DELETE FROM kernel", SEVERAL), ("SELECT 1; SELECT 2", SEVERAL), ("SELECT 1;;", SEVERAL),
+    ("SELECT 1; PRAGMA journal_mode=wal", SEVERAL),
+    ("", "the query is empty"), (" \n", "the query is empty"),
+    ("-- nothing", "there is no statement in it"), (";", "there is no statement in it"),
+    ("SELECT '\0'", "null character"), ("SELECT '\udcff'", "no text"),
+    ("SELECT ?", "Incorrect number of bindings"),
     ("selec 1", 'SQLite cannot run the query: near "selec": syntax error'),
     ("select * from kernl", "no such table: kernl\nDid you mean kernel or v_kernel? "),
     ("select * from main.v_kernal", "no such table: main.v_kernal\nDid you mean v_kernel"),
@@ -182,8 +165,9 @@ def test_a_view_of_a_hostile_store_runs_nothing(store: Path) -> None:
     ("select sum(9223372036854775807) from kernel", "integer overflow"),
 ])  # fmt: skip
 @pytest.mark.usefixtures("here")
-def test_sqlite_says_what_is_wrong(store: Path, query: str, words: str) -> None:
-    assert words in refused(store, query)
+def test_what_is_wrong_with_a_query_is_said(store: Path, query: str, words: str) -> None:
+    with untouched(store):
+        assert words in refused(store, query)
 
 
 @pytest.mark.usefixtures("here")
