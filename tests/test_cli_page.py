@@ -17,6 +17,12 @@ def articles(path: Path) -> list[str]:
     return re.findall(r'<article id="r-(.*?)"', path.read_text(encoding="utf-8"))
 
 
+def workers(store: Path, *more: Kernel, **options: str) -> None:
+    """Two ranks."""
+    for rank in range(2):
+        write(store, Kernel(0, 10 + rank), *more, ranks={1: rank}, label=f"worker-{rank}", **options)  # type: ignore[arg-type]
+
+
 def test_a_page_of_everything(tmp_path: Path) -> None:
     outcome = run("report", PROFILE, "-o", "page.html", cwd=tmp_path)
     assert (outcome.status, outcome.out, outcome.err) == (0, "", "")
@@ -54,12 +60,8 @@ def test_rows_are_limited_as_asked(tmp_path: Path) -> None:
 
 
 def test_ranks_that_communicate_have_their_parts_and_their_collectives(tmp_path: Path) -> None:
-    for rank in range(2):
-        write(tmp_path / "talk.db", Kernel(0, 10), Kernel(10, 20, name="ncclDevKernel_AllReduce_f32"),
-              ranks={1: rank}, label=f"worker-{rank}", run="job")  # fmt: skip
-        write(
-            tmp_path / "work.db", Kernel(0, 10), ranks={1: rank}, label=f"worker-{rank}", run="job"
-        )
+    workers(tmp_path / "talk.db", Kernel(10, 20, name="ncclDevKernel_AllReduce_f32"), run="job")
+    workers(tmp_path / "work.db", run="job")
     for store, more in ("talk.db", {"collectives"}), ("work.db", set()):
         assert run("report", store, "-o", "page.html", cwd=tmp_path).status == 0
         found = set(articles(tmp_path / "page.html"))
@@ -67,8 +69,7 @@ def test_ranks_that_communicate_have_their_parts_and_their_collectives(tmp_path:
 
 
 def test_a_store_of_several_profiles_needs_no_choice_here(tmp_path: Path) -> None:
-    for rank in range(2):
-        write(tmp_path / "ranks.db", Kernel(0, 10 + rank), ranks={1: rank}, label=f"worker-{rank}")
+    workers(tmp_path / "ranks.db")
     assert run("report", "ranks.db", cwd=tmp_path).status == 2
     assert run("report", "ranks.db", "-o", "page.html", cwd=tmp_path).status == 0
     assert "2 profiles: worker-0 … worker-1" in (tmp_path / "page.html").read_text(encoding="utf-8")
@@ -92,8 +93,7 @@ def test_rules_are_left_out_as_asked(tmp_path: Path) -> None:
 
 
 def test_rules_are_left_out_of_several_profiles_too(tmp_path: Path) -> None:
-    for rank in range(2):
-        write(tmp_path / "ranks.db", Kernel(0, 10 + rank), ranks={1: rank}, label=f"worker-{rank}")
+    workers(tmp_path / "ranks.db")
     run("report", "ranks.db", "--ignore", "one_kernel", "-o", "page.html", cwd=tmp_path)
     text = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "Left out: one_kernel" in text

@@ -290,15 +290,14 @@ def test_unknown_metrics(tmp_path: Path, metric: str) -> None:
     assert run("history", "runs.db", metric, cwd=tmp_path).status == 2
 
 
-def test_a_metric_that_no_run_has_is_named(tmp_path: Path) -> None:
-    write_runs(tmp_path / "runs.db", varied(14))
+def test_a_metric_that_no_run_has_is_named(levels: Path, tmp_path: Path) -> None:
     asked = ("kernels[/nothing/].avg_ns", "memory.peak_bytes", KERNELS)
-    notes = api.history(tmp_path / "runs.db", asked)[0].notes
+    notes = api.history(levels, asked)[0].notes
     assert [(note.slug, note.count) for note in notes] == [("metrics-without-values", 2)]
     assert "kernels[/nothing/].avg_ns, memory." in notes[0].text
     assert KERNELS not in notes[0].text
     assert "of kernels[/nothing/].avg_ns: " in run(
-        "history", "runs.db", asked[0], cwd=tmp_path).out  # fmt: skip
+        "history", levels.name, asked[0], cwd=levels.parent).out  # fmt: skip
     # What nobody asked for may be missing, as steps are here.
     for label in "ab":
         write(tmp_path / "without.db", Kernel(0, 10), label=label)
