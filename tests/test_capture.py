@@ -136,21 +136,6 @@ def test_names(
     assert here.files == [f"{name}.nsys-rep", f"{name}.nsysconv.json"]
 
 
-@pytest.mark.parametrize(("output", "name"), [
-    ([], "report.1234.0.rank3"), (["-o", "%q{SLURM_JOB_ID}/train.%q{SLURM_PROCID}"], "1234/train.3"),
-])  # fmt: skip
-def test_names_that_python_alone_knows(here: Place, output: list[str], name: str) -> None:
-    done = here.run(PYTHON_WRAPPER, [], ["nsys", "profile", *output, "true"])
-    assert done.returncode == 0, done.stderr
-    assert here.files == [f"{name}.nsys-rep", f"{name}.nsysconv.json"]
-
-
-def test_the_shell_twin_always_adds_job_and_rank(here: Place) -> None:
-    here.run(SHELL_WRAPPER, [], ["nsys", "profile", "-o", "out/%h.%q{SLURM_PROCID}", "true"])
-    name = f"out/{os.uname().nodename}.3.1234.0.rank3"
-    assert here.files == [f"{name}.nsys-rep", f"{name}.nsysconv.json"]
-
-
 PLACES = [
     ({}, [], "out/train", (None, None, None, None)),
     (
@@ -393,13 +378,6 @@ def test_outputs_of_nvprof(here: Place, outputs: list[str], files: list[str]) ->
     assert record(here, told).report == Path(told).name + suffix
 
 
-def test_the_shell_twin_leaves_nvprofs_log_where_the_line_says(here: Place) -> None:
-    wrapper = (*SHELL_WRAPPER, "-o", "out/train")
-    line = ["nvprof", "--log-file", "log.%q{SLURM_PROCID}", "true"]
-    here.run(wrapper, [], line, STANDIN_FIXTURE=str(NVPROF_PROFILE))
-    assert here.files == ["log.3", f"{NAME}.nsysconv.json", f"{NAME}.nvprof"]
-
-
 # ---- What goes wrong.
 
 
@@ -534,13 +512,6 @@ def test_what_is_kept(here: Place, options: list[str], kept: list[str]) -> None:
     assert b"8 kernels" in done.stderr or "export" in options
 
 
-def test_an_export_of_nsys_own_is_used(here: Place) -> None:
-    # nsys export would fail; nsys profile --export has made the file already.
-    line = ["nsys", "profile", "--export=sqlite", "-o", "out/train", "true"]
-    here.run(IMPORTING, [], line, STANDIN_FAULTS="3:export-fails")
-    assert here.files == [f"{NAME}{s}" for s in (".db", ".nsys-rep", ".nsysconv.json", ".sqlite")]
-
-
 def test_a_stale_export_is_never_used(here: Place) -> None:
     (here.here / "out").mkdir()
     (here.here / f"{NAME}.sqlite").write_text("an old export")
@@ -549,11 +520,37 @@ def test_a_stale_export_is_never_used(here: Place) -> None:
     assert row["kernel_count"] == 8
 
 
-def test_nvprof_is_imported_as_it_is(here: Place) -> None:
-    line = ["nvprof", "-o", "out/train.nvprof", "true"]
-    done = here.run(IMPORTING, [], line, STANDIN_FIXTURE=str(NVPROF_PROFILE))
-    assert here.files == [f"{NAME}.db", f"{NAME}.nsysconv.json", f"{NAME}.nvprof"]
-    assert b"8 kernels" in done.stderr
+EXPORTING = ["nsys", "profile", "--export=sqlite", "-o", "out/train", "true"]
+OF_NVPROF = {"STANDIN_FIXTURE": str(NVPROF_PROFILE)}
+OF_SHELL = f"out/{os.uname().nodename}.3.1234.0.rank3"
+NO_EXPORT = {"STANDIN_FAULTS": "3:export-fails"}
+
+
+# Python alone knows names that tell the rank; its shell twin adds job and rank always.
+@pytest.mark.parametrize(("wrapper", "line", "variables", "files"), [
+    (PYTHON_WRAPPER, ["nsys", "profile", "true"], {}, "report.1234.0.rank3{.nsys-rep,.nsysconv.json}"),
+    (PYTHON_WRAPPER, ["nsys", "profile", "-o", "%q{SLURM_JOB_ID}/train.%q{SLURM_PROCID}", "true"], {},
+     "1234/train.3{.nsys-rep,.nsysconv.json}"),
+    (SHELL_WRAPPER, ["nsys", "profile", "-o", "out/%h.%q{SLURM_PROCID}", "true"], {},
+     OF_SHELL + "{.nsys-rep,.nsysconv.json}"),
+    (SHELL_WRAPPER, EXPORTING, {}, NAME + "{.nsys-rep,.nsysconv.json,.sqlite}"),
+    # nsys export would fail; nsys profile --export has made the file already.
+    (IMPORTING, EXPORTING, NO_EXPORT, NAME + "{.db,.nsys-rep,.nsysconv.json,.sqlite}"),
+    # Where the store could not be made.
+    ((*IMPORTING, "--keep", "store"), [*LINE, "true"], NO_EXPORT, NAME + "{.nsys-rep,.nsysconv.json}"),
+    (IMPORTING, ["nvprof", "-o", "out/train.nvprof", "true"], OF_NVPROF,
+     NAME + "{.db,.nsysconv.json,.nvprof}"),
+    ((*SHELL_WRAPPER, "-o", "out/train"), ["nvprof", "--log-file", "out/log.%q{SLURM_PROCID}", "true"],
+     OF_NVPROF, "out/{log.3,train.1234.0.rank3.nsysconv.json,train.1234.0.rank3.nvprof}"),
+])  # fmt: skip
+def test_files_that_are_left(
+    here: Place, wrapper: Sequence[str], line: list[str], variables: dict[str, str], files: str
+) -> None:
+    done = here.run(wrapper, [], line, **variables)
+    stem, _, suffixes = files.removesuffix("}").partition("{")
+    assert here.files == [stem + suffix for suffix in suffixes.split(",")], done.stderr
+    assert done.returncode == 0
+    assert b"8 kernels" in done.stderr or ".db" not in files
 
 
 @pytest.mark.parametrize(
@@ -585,17 +582,6 @@ def test_an_import_that_fails_costs_neither_report_nor_status(here: Place) -> No
     assert record(here).problems == ("it could not be imported",)
     assert (here.here / "all.db").read_text() == "no store"
     assert f"{NAME}.nsys-rep" in here.files
-
-
-def test_a_report_is_kept_whose_store_could_not_be_made(here: Place) -> None:
-    here.run(IMPORTING, ["--keep", "store"], [*LINE, "true"], STANDIN_FAULTS="3:export-fails")
-    assert here.files == [f"{NAME}.nsys-rep", f"{NAME}.nsysconv.json"]
-
-
-def test_the_shell_twin_brings_home_an_export_of_nsys_own(here: Place) -> None:
-    line = ["nsys", "profile", "--export=sqlite", "-o", "out/train", "true"]
-    here.run(SHELL_WRAPPER, [], line)
-    assert here.files == [f"{NAME}{s}" for s in (".nsys-rep", ".nsysconv.json", ".sqlite")]
 
 
 # ---- Files.

@@ -218,8 +218,7 @@ def test_one_profile_with_operators_is_enough(tmp_path: Path) -> None:
 
 
 def test_named_reports_are_there_without_operators(tmp_path: Path) -> None:
-    write(tmp_path / "rows.db", *OPERATORS[1:])
-    page = rendered(api.page(tmp_path / "rows.db", ["operator_kernels"]))
+    page = page_of(tmp_path, *OPERATORS[1:], names=["operator_kernels"])
     assert 'id="r-operator-kernels"' in page
 
 

@@ -188,8 +188,7 @@ def test_what_holds_it_back_is_in_the_order_of_the_findings(made: tuple[str, Pat
 
 
 def test_a_report_that_is_not_on_the_page_is_no_link(tmp_path: Path) -> None:
-    write(tmp_path / "rows.db", *LONG_START)
-    text = rendered(api.page(tmp_path / "rows.db", ["findings", "kernels"]))
+    text = page_of(tmp_path, *LONG_START, names=["findings", "kernels"])
     assert "→ <code>api_vs_kernel</code> <code>--time :500ns</code>" in text
     assert '→ <a href="#r-kernels">kernels</a>' in text
 
@@ -659,24 +658,21 @@ def test_devices_are_colored_where_they_differ(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["kernels", "kernel_categories"])
 def test_communication_has_a_color_among_kernels(tmp_path: Path, name: str) -> None:
     nccl = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
-    write(tmp_path / "job.db", Kernel(0, 60, name="gemm"), Kernel(60, 100, name=nccl))
-    text = rendered(api.page(tmp_path / "job.db", [name]))
-    bars = bars_of(text)
+    rows = (Kernel(0, 60, name="gemm"), Kernel(60, 100, name=nccl))
+    bars = bars_of(page_of(tmp_path, *rows, names=[name]))
     assert re.findall(r'<i class="(\w+)" style', bars) == [
         colors.COLOURS["computation"], colors.COLOURS["communication"]]  # fmt: skip
     assert "computation<li>" in bars and "communication</ul>" in bars
 
 
 def test_bars_of_computation_alone_need_no_legend(tmp_path: Path) -> None:
-    write(tmp_path / "job.db", Kernel(0, 60, name="gemm"))
-    assert "legend" not in rendered(api.page(tmp_path / "job.db", ["kernels"])).partition("<main")[2]
+    page = page_of(tmp_path, Kernel(0, 60, name="gemm"), names=["kernels"])
+    assert "legend" not in page.partition("<main")[2]
 
 
 def test_calls_are_drawn_beside_all_their_gpu_time(tmp_path: Path) -> None:
     rows = (Call(0, 10, 1, name="cudaMemcpyAsync"), Memcpy(10, 90, 1))
-    write(tmp_path / "job.db", *rows)
-    text = rendered(api.page(tmp_path / "job.db", ["api_vs_kernel"]))
-    bars = bars_of(text)
+    bars = bars_of(page_of(tmp_path, *rows, names=["api_vs_kernel"]))
     lengths = re.findall(r'<span class="vl">(.*?)</span>', bars)
     assert [length.replace("\xa0", " ") for length in lengths] == ["10 ns", "80 ns"]
 
