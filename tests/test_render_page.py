@@ -278,12 +278,6 @@ def test_what_was_recorded_is_at_the_top(real_page: str) -> None:
     assert told in text[: text.index("The answer")]
 
 
-def test_named_reports_and_no_others() -> None:
-    text = rendered(api.page(FIXTURE, ["kernels", "transfers"]))
-    articles = re.findall(r'<article id="(.*?)"', text)
-    assert articles == ["r-kernels", "r-transfers"]
-
-
 def test_profiles_of_one_rank_keep_their_labels(tmp_path: Path) -> None:
     """Two runs of rank 0: the rank says nothing."""
     for run in ("old", "new"):
