@@ -45,10 +45,6 @@ def test_files_that_are_no_export_say_so(name: str, tmp_path: Path) -> None:
     assert caught.value.where == str(ODD / name)
     assert caught.value.exit_status == 3
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("name", MESSAGES)
-def test_files_that_are_no_export_say_so_in_place(name: str) -> None:
     with pytest.raises(InputError), profile_in_place(ODD / name):
         pass
 

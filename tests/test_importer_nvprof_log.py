@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import csv
 import re
-import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from fractions import Fraction
 from pathlib import Path
 from tempfile import mkdtemp
@@ -337,23 +336,6 @@ def test_recordings_that_cannot_be_joined_are_refused(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_import_of_a_folder_names_a_reason_per_skipped_file(tmp_path: Path) -> None:
-    logs = tmp_path / "logs"
-    logs.mkdir()
-    (logs / "a.csv").write_text(BANNER + GPU_TRACE + KERNEL, encoding="utf-8")
-    (logs / "notes.md").write_text("# what I did\n", encoding="utf-8")
-    (logs / "valgrind.log").write_text(
-        "==77== Memcheck, a memory error detector\n", encoding="utf-8"
-    )
-    result = import_files([logs], tmp_path / "logs.db")
-    by_name = {file.path.name: file for file in result.files}
-    assert [len(by_name[name].imported) for name in sorted(by_name)] == [1, 0, 0]
-    assert result.errors == ()
-    for name in ("notes.md", "valgrind.log"):
-        assert by_name[name].skipped
-        assert "not a profile" in str(by_name[name].error)
-
-
 # -- recognizing
 
 
@@ -534,16 +516,6 @@ def test_info_says_how_to_record_the_rest(path: Path) -> None:
             "nvprof" in profile.advice[fact] for fact in profile.missing & profile.advice.keys()
         )
         assert {Fact.THREADS, Fact.UTC} <= profile.advice.keys()
-
-
-def test_stores_open_in_plain_sqlite(tmp_path: Path) -> None:
-    import_files([FOLDER / "odd-metrics.csv"], tmp_path / "store.db")
-    with closing(sqlite3.connect(tmp_path / "store.db")) as connection:
-        rows = connection.execute(
-            "SELECT name, kernel_name, value_avg, unit FROM v_metric_sample"
-        ).fetchall()
-    assert rows
-    assert all(isinstance(value, float) for _, _, value, _ in rows)
 
 
 def test_sizes_are_rounded_also_where_the_first_rows_have_none(profiles_of: ProfilesOf) -> None:
