@@ -62,14 +62,17 @@ def test_facts_and_what_is_not_recorded(path: Path) -> None:
 
 
 def test_a_log_with_two_profiles_is_two_recordings() -> None:
-    """The second has a unit of 1 ms, in which 2 µs are 0.0 ms, and a line that is none."""
+    """The second has a unit of 1 ms, in which 2 µs are 0.0 ms, and a line that is none.
+
+    There, a line's share of the total says more than its time: 42.9 % of 0.7 ms, 0.2 % of 1 ms.
+    """
     path = FOLDER / "odd.txt"
     with api.open(f"{path}@odd-1") as first, api.open(f"{path}@odd-2") as second:
         of_first = [(row["line"], row["sum_ns"]) for row in first.profile.rows("cpu_line")]
         of_second = [(row["line"], row["sum_ns"]) for row in second.profile.rows("cpu_line")]
         noted = [(note.slug, note.count, note.where) for note in second.notes]
     assert of_first == [(4, 300_000), (5, 400_000), (11, 2_000), (12, 98_000), (13, 900_000)]
-    assert of_second == [(4, 300_000), (5, 400_000), (11, 0), (12, 100_000)]
+    assert of_second == [(4, 300_300), (5, 399_700), (11, 2_000), (12, 98_000)]
     # Of 1 ms in total, 0.9 ms are missing: the table of `train` begins in line 42.
     assert noted == [("line-unreadable", 1, "line 47"), ("totals-incomplete", 1, "line 42")]
 
@@ -81,6 +84,22 @@ def test_spellings_of_times(text: str, ns: int | None, tmp_path: Path) -> None:
     made = printed().replace("       900.0      9.0", f"{text:>12}      9.0")
     found = lines(written(tmp_path, made))
     assert [line[-1] for line in found if line[1] == 13] == ([] if ns is None else [ns])
+
+
+@pytest.mark.parametrize(("unit", "times"), [("1", ("0.0", "0.1")), ("0.001", ("7.6", "92.4"))])
+def test_in_a_coarse_unit_shares_of_the_total_are_times(unit: str, times: Any, tmp_path: Path) -> None:
+    """Of 0.1 s, 7.6 % are 7.6 ms. In ms, the time printed is as exact as the share, and is taken."""
+    made = (
+        f"Timer unit: {unit} s\n\nTotal time: 0.1 s\nFile: a.py\nFunction: f at line 1\n\n"
+        "Line #      Hits         Time  Per Hit   % Time  Line Contents\n" + 62 * "=" + "\n"
+        "     1                                           def f():\n"
+        f"     2         1{times[0]:>13}      0.0      7.6      g()\n"
+        f"     3         1{times[1]:>13}      0.0     92.4      h()\n"
+    )
+    path = written(tmp_path, made)
+    assert [line[-1] for line in lines(path)] == [7_600_000, 92_400_000]
+    with api.open(path) as profile:
+        assert not profile.notes
 
 
 def test_numbers_that_outgrow_their_columns(tmp_path: Path) -> None:

@@ -256,8 +256,35 @@ def test_a_log_without_a_table_says_how_to_print_one(tmp_path: Path) -> None:
     (tmp_path / "log").write_text(LOG)
     with pytest.raises(NoProfileError) as caught:
         nsysconv.info(tmp_path / "log")
-    assert caught.value.what == "Nsight Compute (ncu) output without a CSV table"
+    assert caught.value.what == "Nsight Compute (ncu) output without a CSV table of metrics"
     assert "ncu --import FILE --csv" in caught.value.hint
+
+
+def test_a_source_page_says_how_to_print_metrics(tmp_path: Path) -> None:
+    (tmp_path / "page").write_text(
+        'Kernel Name,"f(int)"\n"Address","Source","Warp Stall Sampling (All Samples)"\n"1","RET","3"\n'
+    )
+    with pytest.raises(NoProfileError) as caught:
+        nsysconv.info(tmp_path / "page")
+    assert caught.value.hint == "Print the report as CSV: ncu --import FILE --csv"
+
+
+def test_a_table_that_another_program_saved_again_without_quotes(tmp_path: Path) -> None:
+    """Quoted are only cells with commas, quotes or line breaks; advice of rules has all of them."""
+    launch = '11,a.out,127.0.0.1,"f<int, 2>(int)",1,7,"(4, 1, 1)",0,8.0'
+    columns = "ID,Process ID,Process Name,Host Name,Kernel Name,Context,Stream,Grid Size,Device,CC,"
+    (tmp_path / "ncu.csv").write_text(
+        f"{columns}Section Name,Metric Name,Metric Unit,Metric Value,Rule Name,Rule Description\n"
+        f"0,{launch},GPU Speed Of Light Throughput,Duration,us,10.5,,\n"
+        f'0,{launch},SpeedOfLight,,,,Bottleneck,"First,\nthen ""second""."\n'
+        f'1,{launch},GPU Speed Of Light Throughput,Duration,us,"1,234.5",,\n'
+    )
+    with nsysconv.open(tmp_path / "ncu.csv") as profile:
+        rows = profile.report("metrics").rows()
+        found = [(row["kernel"], row["metric"], row["value_min"], row["value_max"]) for row in rows]
+        slugs = {note.slug for note in profile.notes}
+    assert found == [("f<int, 2>(int)", "gpu__time_duration.sum", 10_500, 1_234_500)]
+    assert "line-unreadable" not in slugs
 
 
 def test_numbers_that_do_not_show_the_locale_are_read_as_english(tmp_path: Path) -> None:

@@ -127,6 +127,30 @@ def test_who_held_the_peak(path: Path) -> None:
         "torch/functional.py(407): einsum < model.py(30): attention < train.py(5): <module>")  # fmt: skip
 
 
+@pytest.mark.parametrize(("file", "function", "expected"), [
+    ("/home/u/Projects (old)/train.py", "step", "train.py(7): step"),
+    ("C:\\Users\\A (work)\\net.py", "step", "net.py(7): step"),
+    ("/data/a;b/net.py", "step", "net.py(7): step"),
+    ("/home/u/fit.py", "Trainer.fit.<locals>.closure", "fit.py(7): Trainer.fit.<locals>.closure"),
+    ("<ipython-input-3-0a1b2c>", "<module>", "<ipython-input-3-0a1b2c>(7): <module>"),
+    ("<string>", "<module>", "<string>(7): <module>"),
+    ("/home/u/fast.pyx", "fill", "fast.pyx(7): fill"),
+    ("<eval_with_key>.12", "forward", "outer.py(1): main"),
+    ("<SECRET>", "f", "outer.py(1): main"),
+    ("/home/u/a;b.py", "f", "outer.py(1): main"),
+])  # fmt: skip
+def test_who_holds_memory_by_the_names_of_files(
+    file: str, function: str, expected: str, tmp_path: Path
+) -> None:
+    """Folders may have any name; code without a file has the names that Python and torch.fx give it."""
+    frames = [{"filename": file, "line": 7, "name": function},
+              {"filename": "/x/outer.py", "line": 1, "name": "main"}]  # fmt: skip
+    held = {"device_traces": [[event(0, "alloc", A, 512, frames)]],
+            "segments": [segment(0, A, block(A, 512, 512, frames=frames))]}  # fmt: skip
+    (row,) = report(written(tmp_path, held), "memory_holders")
+    assert (row["name"], row["end_bytes"]) == (expected, 512)
+
+
 def test_allocations_that_failed() -> None:
     (row,) = report(TRAINING, "memory:by=oom")
     assert figures([row], "start_ns", "name", "bytes", "in_use_bytes", "reserved_bytes", "unused_bytes",

@@ -206,12 +206,22 @@ class _Function:
         self.name = above["function"] or self.name
         self.line = int(above["line"] or self.line)
 
-    def lacks(self, unit_ns: Decimal) -> bool:
-        # Times are rounded to a tenth of a unit; totals, and long times, to six digits.
+    def time_of(self, time: Decimal, pct: Decimal, unit: Decimal) -> int:
+        # Of a coarse unit's times, the line's share of the total is what says more.
+        is_coarse = self.total_ns is not None and self._step_ns(unit) < unit * _NS / 10
+        return round(pct * (self.total_ns or 0) / 100) if is_coarse else _in_ns(time, unit)
+
+    def lacks(self, unit: Decimal) -> bool:
+        # Totals, and long times, are rounded to six digits.
         if self.total_ns is None:
             return False
-        rounding = self.total_ns // 50_000 + math.ceil(unit_ns * (self.rows + 1) / 10)
+        rounding = self.total_ns // 50_000 + math.ceil(self._step_ns(unit) * (self.rows + 1))
         return abs(self.total_ns - self.sum_ns) > rounding
+
+    def _step_ns(self, unit: Decimal) -> Decimal:
+        # Times are rounded to a tenth of a unit, and shares to a tenth of a percent.
+        step = unit * _NS / 10
+        return min(step, Decimal(self.total_ns) / 1000) if self.total_ns else step
 
 
 def _profiles(path: Path) -> list[tuple[int, int]]:
@@ -265,7 +275,7 @@ def _add_lines(path: Path, span: tuple[int, int], rows: LineRows) -> list[Note]:
         elif hits_end and not _add_line(text, hits_end, unit, functions[-1], rows):
             rejected.add(lines.line)
     unfinished = lines.unfinished if lines.start < span[1] else None
-    lacking = [each.at for each in functions if each.at and each.lacks(unit * _NS)]
+    lacking = [each.at for each in functions if each.at and each.lacks(unit)]
     return [*rejected.notes(unfinished), *_lacking(lacking)]
 
 
@@ -279,10 +289,10 @@ def _add_line(text: str, hits_end: int, unit: Decimal, function: _Function, rows
     if not text[number.end() : hits_end].strip():
         return True  # it was not timed
     cells = _TIMED.match(text, number.end())
-    hits, time = (_decimal(cells[1]), _decimal(cells[2])) if cells else (None, None)
-    if hits is None or time is None:
+    hits, time, pct = (_decimal(cells[i]) if cells else None for i in (1, 2, 4))
+    if hits is None or time is None or pct is None:
         return False
-    sum_ns = _in_ns(time, unit)
+    sum_ns = function.time_of(time, pct, unit)
     function.sum_ns, function.rows = function.sum_ns + sum_ns, function.rows + 1
     rows.add(
         function.file, int(number[0]), function.name, f"line {number[0].strip()} of {function.name}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -344,9 +345,10 @@ def holders(timeline: Timeline, pool: Pool) -> Holders:
     )
 
 
-# The framework's own files, whose callers are asked for.
-_OF_FRAMEWORK = ("torch/", "torch\\")
-_PYTHON = ".py("
+# The framework's own code, whose callers are asked for.
+_OF_FRAMEWORK = ("torch/", "torch\\", "<eval_with_key>")
+# What follows the file in an entry of a Python function: its line.
+_PYTHON = re.compile(r"\(\d+\): ")
 
 
 def frame_of(stack: str) -> str:
@@ -355,11 +357,11 @@ def frame_of(stack: str) -> str:
     If all are the framework's, its innermost; without one, NO_FRAME, after the node of the backward
     pass where the stack names it.
     """
-    entries = [entry for entry in stack.split(";") if entry and not entry.startswith(("<", "nn."))]
-    python = [entry for entry in entries if _PYTHON in entry]
+    entries = [entry for entry in stack.split(";") if entry]
+    python = [entry for entry in entries if _PYTHON.search(entry)]
     own = (entry for entry in python if not entry.startswith(_OF_FRAMEWORK))
-    node = f"{entries[0]} {NO_FRAME}" if entries and not python else NO_FRAME
-    return next(own, python[0] if python else node)
+    nodes = [f"{entry} {NO_FRAME}" for entry in entries if not entry.startswith(("<", "nn."))]
+    return next(own, (python or nodes or [NO_FRAME])[0])
 
 
 def node_of_events(timeline: Timeline, calls: OperatorCalls, pool: Pool) -> Array:

@@ -33,10 +33,11 @@ ADVICE: Mapping[Fact, str] = {
 MAGIC = b"NVR\0"
 """How reports begin."""
 HEADER = re.compile(
-    rb'^\s*(?:"ID",)?"Process ID","Process Name","Host Name","Kernel Name",', re.MULTILINE
+    rb'^\s*(?:("?)ID\1,)?("?)Process ID\2,\2Process Name\2,\2Host Name\2,\2Kernel Name\2,',
+    re.MULTILINE,
 )
 """How the line begins that names the columns of a table."""
-_LOG = re.compile(rb"^==PROF== ", re.MULTILINE)
+_LOG = re.compile(rb'^==PROF== |^[^\n]{0,200}"Warp Stall Sampling ', re.MULTILINE)
 _LONGEST_SIGN = 256
 
 
@@ -54,7 +55,7 @@ def sniff(probe: Probe) -> Yes | No:
             return Yes(alone=True)
         is_log = is_log or _LOG.search(text) is not None
     if is_log:
-        reason = "Nsight Compute (ncu) output without a CSV table"
+        reason = "Nsight Compute (ncu) output without a CSV table of metrics"
         return No(reason, close=True, hint="Print the report as CSV: ncu --import FILE --csv")
     return No("it holds no report and no CSV table of Nsight Compute")
 

@@ -39,7 +39,7 @@ _OF_LAUNCH: Mapping[str, tuple[str, ...]] = {
 _RAW_METRIC = re.compile(r"[a-z][\w.:]*")
 # Rules are advice of several lines; a quote that damage opened ends with the next row.
 _MOST_LINES = 100
-_ROW = re.compile(r'"(?:\d*|ID|Process ID)","')
+_ROW = re.compile(r'("?)(?:\d*|ID|Process ID)\1,')
 _LOG, _NS = "==", "ns"
 # What is between thousands beside a dot or a comma: in French and Swiss.
 _BETWEEN = "'\u2019\u00a0\u202f"
@@ -170,7 +170,7 @@ class Table:
                 continue
             first, count = (first, count + 1) if text else (lines.line, 1)
             text += part
-            if not text.startswith('"') or text.count('"') % 2 == 0:
+            if not _ROW.match(text) or text.count('"') % 2 == 0:
                 yield first, text
                 text = ""
         if text:

@@ -368,8 +368,12 @@ def _integers(rows: Sequence[_Row], *names: str) -> dict[str, Array]:
 
 # The name of a file that belongs to no installed package is kept (docs/decisions/0007).
 _FOLDERS = re.compile(r"^.*[/\\]")
-_PYTHON_FILE = re.compile(r"[^\t\n\"<>|*?;()]{1,500}\.py")
-_FUNCTION = re.compile(r"<?[\w.]{1,200}>?")
+_FILE = re.compile(
+    r"[^\t\n\"<>|*?;()]{1,500}\.pyx?"
+    # Code without a file, as Python, notebooks and torch.fx call it.
+    r"|<(?:string|stdin|frozen [\w.]{1,80}|ipython-input-\d+-[0-9a-f]{1,40}|eval_with_key)>(?:\.\d{1,9})?"
+)
+_FUNCTION = re.compile(r"[\w.<>]{1,200}")
 # Only the node of the backward pass is kept of C++: it says whose gradients these are.
 _NODE = re.compile(r"torch::autograd::(?:generated::)?(\w{1,200})::apply\(")
 _DEEPEST = 128
@@ -412,9 +416,9 @@ class _Stacks:
 
 def _entry(frame: _Row) -> str:
     path, function, line = _text(frame.get("filename")), _text(frame.get("name")), frame.get("line")
-    if _PYTHON_FILE.fullmatch(path) and _FUNCTION.fullmatch(function) and type(line) is int:
-        package = package_path(path)
-        path = package if package != path else _FOLDERS.sub("", path)
+    package = package_path(path)
+    path = package if package != path else _FOLDERS.sub("", path)
+    if _FILE.fullmatch(path) and _FUNCTION.fullmatch(function) and type(line) is int:
         return f"{path}({line}): {function}"
     node = _NODE.match(function)
     return node[1] if node else ""
