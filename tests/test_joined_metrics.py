@@ -414,12 +414,17 @@ def test_a_command_says_what_is_wrong(words: list[str], what: str) -> None:
 @pytest.mark.parametrize(("here", "there"), [
     ("k", "k"), ("void n::k<float, (int)4>(T1 *)", "k<float,4>(float*)"), ("void n::k<4>(int)", "k"),
     ("void <unnamed>::k<float>(int)", "k(float *)"),
+    ("void k<4, std::array<char*, 3ul> >(int)", "void k<(int)4, std::array<char *, (unsigned long)3>>()"),
+    ("void k<true, false, -2l>(int)", "void k<(bool)1, (bool)0, (long)-2>(T1)"),
+    ("void k<12ull, 5u>(int)", "void k<(unsigned long long)12, (unsigned int)5>(T1)"),
     ("void very_long_name<7>(int)", "void very_long_na..."),
     ("void very_long…", "void very_long_name<7>(int)"), ("void k(int)", "_Z1ki"),
 ])  # fmt: skip
 def test_kernels_of_another_run_are_found_by_their_names(here: str, there: str) -> None:
     symbols = {"void k(int)": "_Z1ki"}
-    assert same_kernels({here, "another"}, {there}, symbols) == {here: there}
+    # Others with the same base name leave only the whole name.
+    others = {"void k<9>(int)"} if here.startswith("void k<") else {"another"}
+    assert same_kernels({here, *others}, {there}, symbols) == {here: there}
 
 
 @pytest.mark.parametrize(("kernels", "others", "wanted"), [

@@ -6,6 +6,7 @@ name and by the order of launches (docs/definitions/kernels.md, metrics of anoth
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ from nsysconv.timeline.timeline import Timeline, cached_whole_small
 
 _SIZES = tuple(f"{what}_{axis}" for what in ("grid", "block") for axis in "xyz")
 _CUT = ("...", "…")
+_TYPE_OF_CONSTANT = re.compile(r"\((?:unsigned)?longlong\)(?=-?\d)|(?<=\d)[ul]{1,3}(?=[,>])")
+_TRUTH = re.compile(r"(?<=[<,])(?:true|false)(?=[,>])")
 
 
 @dataclass(frozen=True)
@@ -134,8 +137,9 @@ def _by_short_name(names: Collection[str], shorten: Callable[[str], str]) -> dic
 
 
 def _spelled_alike(name: str) -> str:
-    # Demanglers differ in parameters and blanks.
-    return plain_kernel(name).replace(" ", "")
+    # Demanglers differ in parameters, blanks, and the types of constants: (unsigned long)3 and 3ul.
+    name = _TYPE_OF_CONSTANT.sub("", plain_kernel(name).replace(" ", ""))
+    return _TRUTH.sub(lambda found: str(int(found[0] == "true")), name)
 
 
 def _base_name(name: str) -> str:
