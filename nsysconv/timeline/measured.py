@@ -23,7 +23,7 @@ from nsysconv.timeline.timeline import Timeline, cached_whole_small
 
 _SIZES = tuple(f"{what}_{axis}" for what in ("grid", "block") for axis in "xyz")
 _CUT = ("...", "…")
-_TYPE_OF_CONSTANT = re.compile(r"\((?:unsigned)?longlong\)(?=-?\d)|(?<=\d)[ul]{1,3}(?=[,>])")
+_TYPED_CONSTANT = re.compile(r"\((?:unsigned)?longlong\)(?=-?\d)|\b(\d+)[ul]{1,3}(?=[,>])")
 _TRUTH = re.compile(r"(?<=[<,])(?:true|false)(?=[,>])")
 
 
@@ -138,7 +138,7 @@ def _by_short_name(names: Collection[str], shorten: Callable[[str], str]) -> dic
 
 def _spelled_alike(name: str) -> str:
     # Demanglers differ in parameters, blanks, and the types of constants: (unsigned long)3 and 3ul.
-    name = _TYPE_OF_CONSTANT.sub("", plain_kernel(name).replace(" ", ""))
+    name = _TYPED_CONSTANT.sub(r"\1", plain_kernel(name).replace(" ", ""))
     return _TRUTH.sub(lambda found: str(int(found[0] == "true")), name)
 
 
