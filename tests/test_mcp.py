@@ -45,6 +45,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         write(path, *ROWS)
     (inside / "link.db").symlink_to(outside / "secret.db")
     (inside / "own.db").symlink_to("a.db")
+    (inside / "circle").symlink_to("circle")
     (inside / "up").symlink_to(outside)
     (inside / "linked").mkdir()
     (inside / "linked" / "link.db").symlink_to(outside / "secret.db")
@@ -107,6 +108,7 @@ def test_at_most_eight_tools_as_they_are_declared() -> None:
 @pytest.mark.parametrize(("tool", "path"), by_turns([tool for tool in TOOLS if TOOLS[tool].paths], [
     "../secret.db", "/etc/passwd", "up/secret.db", "link.db", "linked", "linked/*.db", "up", "..", "pipe",
     "*/../../secret.db", "postgresql://host/name", "file:///etc/passwd", "a\0b", "link.db@secret",
+    "circle",
 ], 3))  # fmt: skip
 def test_paths_outside_of_the_folder_are_refused(tool: str, path: str, folder: Path) -> None:
     for name in TOOLS[tool].paths:

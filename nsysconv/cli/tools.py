@@ -206,7 +206,10 @@ def _is_inside(path: Path) -> bool:
     # What does not exist is refused by the command, in its own words.
     if not os.path.lexists(path):
         return True
-    real = path.resolve()
+    try:
+        real = path.resolve()
+    except (OSError, RuntimeError):  # links in a circle
+        return False
     mode = real.stat().st_mode if real.exists() else 0
     is_plain = not mode or stat.S_ISREG(mode) or stat.S_ISDIR(mode)
     return is_plain and real.is_relative_to(Path.cwd().resolve())
