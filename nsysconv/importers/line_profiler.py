@@ -207,7 +207,7 @@ class _Function:
         self.line = int(above["line"] or self.line)
 
     def time_of(self, time: Decimal, pct: Decimal, unit: Decimal) -> int:
-        # Of a coarse unit's times, the line's share of the total is what says more.
+        # A line's share of the total says more than a time in a coarse unit.
         is_coarse = self.total_ns is not None and self._step_ns(unit) < unit * _NS / 10
         return round(pct * (self.total_ns or 0) / 100) if is_coarse else _in_ns(time, unit)
 
