@@ -332,6 +332,8 @@ def test_exact_values_exceed_by_the_smallest_step(
         ("made.sum_ns:3%", [row(None, 1), row(1000, 2000, noise=True)], DUNNO),
         ("made.sum_ns:3%", [row(None, 1), row(1000, 1031)], OUT),
         ("made[/k/].sum_ns:3%", [row(None, 1, "x"), row(1000, 1000)], IN),
+        # Without a ratio, for a run is 0: other less 11 times base is below 0 for certain.
+        ("made.sum_ns:1000%", [repeated((0, 90, 100, 110, 100), (50,) * 5)], IN),
         # An empty expression is found everywhere.
         ("made[//].sum_ns:3%", [row(100, 110), row(1, 1, "")], OUT),
         # What has no value on either side is nothing to judge, if another row has one.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from small_store import Kernel, Range, opened, write
 
 from nsysconv.cli.app import app
 from nsysconv.cli.flags import ANSWER
+from nsysconv.notes import Note, Severity
 from nsysconv.queries import REPORTS
 from nsysconv.render import brief_rows
 from nsysconv.render.contract import Options
@@ -82,6 +84,17 @@ def test_columns_as_json_schema(name: str, tmp_path: Path) -> None:
     assert (found["title"], found["type"]) == (name, "object")
     assert all(each["description"] and each["type"][1] == "null" for each in found["properties"].values())
     assert "profile" in found["properties"]
+
+
+def test_what_was_lost_is_said_before_what_was_guessed() -> None:
+    slugs = ("category-assumed", "launch-assumed", "clock-unchecked")
+    guessed = [Note(slug, Severity.APPROXIMATED, "guessed") for slug in slugs]
+    lost = Note("no-time", Severity.DROPPED, "lost")
+    with opened(*STEPS, *MANY[:2]) as profile:
+        report = replace(profile.report("kernels"), notes=(*guessed, lost))
+    found = brief(report)
+    assert [note["slug"] for note in found["notes"]] == ["no-time", "category-assumed"]
+    assert found["omitted"]["notes"] == 2
 
 
 def test_tables_of_commands_as_json_schema(tmp_path: Path) -> None:
